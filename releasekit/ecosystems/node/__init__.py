@@ -1,0 +1,1 @@
+"""npm, pnpm and yarn workspaces, published to npm."""

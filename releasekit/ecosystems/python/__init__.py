@@ -1,0 +1,1 @@
+"""uv workspaces and single Python projects, published to PyPI."""

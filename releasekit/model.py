@@ -1,0 +1,87 @@
+"""What a repository holds, as frozen data. Every module speaks of these and of nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Order(StrEnum):
+    """What an edge means for the order of a release."""
+
+    HARD = "hard"
+    SOFT = "soft"
+    NONE = "none"
+
+
+class EdgeKind(StrEnum):
+    RUNTIME = "runtime"
+    BUILD = "build"
+    EXTRA = "extra"
+    OPTIONAL = "optional"
+    PEER = "peer"
+    DEV = "dev"
+    GROUP = "group"
+
+    @property
+    def order(self) -> Order:
+        return _ORDER[self]
+
+
+_ORDER = {
+    EdgeKind.RUNTIME: Order.HARD,
+    EdgeKind.BUILD: Order.HARD,
+    EdgeKind.EXTRA: Order.SOFT,
+    EdgeKind.OPTIONAL: Order.SOFT,
+    EdgeKind.PEER: Order.SOFT,
+    EdgeKind.DEV: Order.NONE,
+    EdgeKind.GROUP: Order.NONE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """One publishable unit. `path` and `manifest` are POSIX paths relative to the root."""
+
+    id: str
+    name: str
+    ecosystem: str
+    version: str | None
+    """None where only a build can tell it."""
+    path: str
+    manifest: str
+    publishable: bool
+    reason: str | None = None
+    """Why it is not publishable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """`source` needs `target`; both are ids of packages in the workspace."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+
+    @property
+    def order(self) -> Order:
+        return self.kind.order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A workspace as its own tool sees it: a root folder and the tool that owns it."""
+
+    root: str
+    ecosystem: str
+    tool: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    root: Path
+    members: tuple[Member, ...]
+    packages: tuple[Package, ...]
+    edges: tuple[Edge, ...]
+    warnings: tuple[str, ...] = ()
