@@ -43,6 +43,15 @@ _ORDER = {
 }
 
 
+class PinPolicy(StrEnum):
+    """How a sibling's version is written into a manifest that requires it."""
+
+    EXACT = "exact"
+    COMPATIBLE = "compatible"
+    MINIMUM = "minimum"
+    KEEP = "keep"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
     """One publishable unit. `path` and `manifest` are POSIX paths relative to the root."""
