@@ -1,6 +1,7 @@
 """Every way a run can end badly that a person can cause or mend.
 
 ReleaseKitError                 exit 1
+├── ToolMissing, ChildFailed, ChildTimedOut
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, BrokenConfig
 │   └── ManifestError           └ BrokenManifest, UnreadableManifest, …
@@ -12,6 +13,12 @@ A class writes its message and its hint; `__main__` alone turns the class into a
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 class ReleaseKitError(Exception):
@@ -37,3 +44,30 @@ class Locked(ReleaseKitError):  # noqa: N818
 
 class NeedsRecovery(ReleaseKitError):  # noqa: N818
     pass
+
+
+# Child processes
+
+
+class ToolMissing(ReleaseKitError):  # noqa: N818
+    def __init__(self, *, tool: str, hint: str) -> None:
+        super().__init__(f"`{tool}` was not found on this machine", hint=hint)
+
+
+class ChildFailed(ReleaseKitError):  # noqa: N818
+    def __init__(
+        self, *, argv: Sequence[str], returncode: int, tail: str, log: Path | None = None
+    ) -> None:
+        how = f"exit code {returncode}" if returncode >= 0 else f"signal {-returncode}"
+        message = f"`{' '.join(argv)}` ended with {how}"
+        super().__init__(
+            f"{message}\n{tail}" if tail else message,
+            hint=f"the whole output is in `{log}`" if log else None,
+        )
+        self.returncode = returncode
+
+
+class ChildTimedOut(ReleaseKitError):  # noqa: N818
+    def __init__(self, *, argv: Sequence[str], seconds: float, tail: str) -> None:
+        message = f"`{' '.join(argv)}` did not end within {seconds:g} s and was stopped"
+        super().__init__(f"{message}\n{tail}" if tail else message)
