@@ -1,0 +1,34 @@
+"""The only door to git. One process where one suffices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from releasekit import process
+from releasekit.errors import ChildFailed, ToolMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def git(root: Path, *arguments: str) -> str:
+    return process.output(["git", *arguments], cwd=root)
+
+
+def _answer(root: Path, arguments: Sequence[str]) -> str | None:
+    try:
+        return git(root, *arguments).rstrip("\n")
+    except (ChildFailed, ToolMissing):
+        return None
+
+
+def git_path(root: Path, name: str) -> Path | None:
+    """Where git keeps `name` for this checkout; None outside of a repository or without git."""
+    answer = _answer(root, ["rev-parse", "--git-path", name])
+    return None if answer is None else root / answer
+
+
+def head(root: Path) -> str | None:
+    """The commit that is checked out; None where there is none yet."""
+    return _answer(root, ["rev-parse", "--verify", "--quiet", "HEAD"])
