@@ -70,6 +70,23 @@ def exists(journal: Path) -> bool:
     return (journal / _FOLDER / _INTENT).exists()
 
 
+def has_leftovers(journal: Path) -> bool:
+    """An intent, or what a run that died before its commit point wrote."""
+    return (journal / _FOLDER).exists()
+
+
+def sweep(journal: Path, disk: Disk) -> None:
+    """Drop what no intent speaks of: the slots hold pinned texts only."""
+    folder = journal / _FOLDER
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
+    except FileNotFoundError:
+        return
+    for name in names:
+        disk.remove(folder / name)
+    disk.remove_folder(folder)
+
+
 def mark(journal: Path) -> tuple[int, int] | None:
     """Changes whenever the intent does."""
     try:
@@ -121,7 +138,7 @@ def _content(intent: Intent, offset: int, size: int, digest: str) -> bytes | Non
 def prepare(journal: Path, root: Path, drafts: Sequence[Draft], disk: Disk) -> Intent:
     """Write and sync all that a crash could need, then the intent: the commit point."""
     folder = journal / _FOLDER
-    _clear(folder, disk)
+    sweep(journal, disk)
     intent = Intent(journal=journal, root=root, files=_lay_out(drafts))
     try:
         disk.make_folder(folder)
@@ -138,7 +155,7 @@ def prepare(journal: Path, root: Path, drafts: Sequence[Draft], disk: Disk) -> I
         _write(intent, disk)
     except BaseException:
         if not exists(journal):
-            _clear(folder, disk)
+            sweep(journal, disk)
         raise
     return intent
 
@@ -156,7 +173,7 @@ def finish(rest: Intent, intent: Intent, disk: Disk) -> None:
         return
     disk.remove(intent.folder / _INTENT)
     disk.sync(intent.folder)
-    _clear(intent.folder, disk)
+    sweep(intent.journal, disk)
 
 
 def _lay_out(drafts: Sequence[Draft]) -> tuple[Pinned, ...]:
@@ -196,14 +213,3 @@ def _write(intent: Intent, disk: Disk) -> None:
 
 def _checksum(document: dict[str, object]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-
-
-def _clear(folder: Path, disk: Disk) -> None:
-    """Drop what no intent speaks of any more: the slots hold pinned texts only."""
-    try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
-    except FileNotFoundError:
-        return
-    for name in names:
-        disk.remove(folder / name)
-    disk.remove_folder(folder)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from releasekit.pins.intent import Intent, Pinned
 
 _ATTEMPTS = 8
+_STOP = rb"\s\"',;\[\](){}<>=~!^"
+_WORD = re.compile(rb"[<>=~!^]+\s*[^" + _STOP + rb"]*|[^" + _STOP + rb"]+")
 
 
 class Decision(StrEnum):
@@ -97,7 +99,7 @@ def recover_if_needed(root: Path) -> Recovery:
     belong to it, and readers see its originals through `Originals`.
     """
     journal = journal_directory(root)
-    if not intents.exists(journal):
+    if not intents.has_leftovers(journal):
         return Recovery()
     try:
         held = try_hold(journal, command="releasekit recover")
@@ -111,10 +113,17 @@ def recover_if_needed(root: Path) -> Recovery:
 
 def recover(held: Held, *, decision: Decision | None = None, disk: Disk | None = None) -> Recovery:
     """Restore what an unfinished run left; conflicts wait for a decision."""
+    disk = disk or Disk()
     intent = intents.read(held.journal)
-    if intent is None:
-        return Recovery()
-    return _Restoration(intent, disk or Disk(), decision).run()
+    if intent is not None:
+        return _Restoration(intent, disk, decision).run()
+    try:
+        intents.sweep(held.journal, disk)
+    except OSError as error:
+        raise RecoveryFailed(
+            path=str(error.filename), reason=str(error.strerror), journal=str(held.journal)
+        ) from error
+    return Recovery()
 
 
 class _Restoration:
@@ -267,13 +276,12 @@ def holds_no_pin(content: bytes, original: bytes, pinned: bytes) -> bool:
         return False  # only order or space changed: nothing to tell the texts apart by
     if any(found[word] < before[word] for word in taken):
         return False
-    if any(found[word] > before[word] for word in brought):
-        return False
-    return not any(word in content for word in brought if word not in original)
+    return all(found[word] <= before[word] for word in brought)
 
 
 def _words(content: bytes) -> Counter[bytes]:
-    return Counter(word for word in re.split(rb"[\s\"',;\[\](){}]+", content) if word)
+    """Names, values, and each bound with its operator however it is spaced."""
+    return Counter(b"".join(word.split()) for word in _WORD.findall(content))
 
 
 def read(path: Path) -> bytes | None:
