@@ -250,6 +250,60 @@ class ConfigExists(UsageError):
         )
 
 
+# Manifests
+
+
+class ManifestError(UsageError):
+    pass
+
+
+class MissingManifest(ManifestError):
+    def __init__(self, *, file: Path, wanted_by: str) -> None:
+        super().__init__(
+            f"{file}: no such file, but {wanted_by} names its folder",
+            hint=f"add the file, or leave `{file.parent.name}` out of the members",
+        )
+
+
+class UnreadableManifest(ManifestError):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(
+            f"{file}: cannot be read: {problem}",
+            hint="a manifest is a small text file that you may read",
+        )
+
+
+class BrokenManifest(ManifestError):
+    def __init__(
+        self, *, file: Path, problem: str, line: int | None = None, column: int | None = None
+    ) -> None:
+        place = "".join(f":{number}" for number in (line, column) if number is not None)
+        super().__init__(f"{file}{place}: {problem}", hint="mend the file and run again")
+
+
+class WrongManifest(ManifestError):
+    """The file parses, but a key holds what its tool would refuse."""
+
+    def __init__(self, *, file: Path, key: str, expected: str) -> None:
+        super().__init__(f"{file}: `{key}` must be {expected}", hint=f"mend `{key}` in that file")
+
+
+class MemberOutside(ManifestError):
+    def __init__(self, *, file: Path, pattern: str) -> None:
+        super().__init__(
+            f"{file}: the member `{pattern}` leads out of the workspace",
+            hint="members are relative folders below the file, without `..`",
+        )
+
+
+class NoPackages(ManifestError):
+    def __init__(self, *, folder: Path) -> None:
+        super().__init__(
+            f"{folder}: no pyproject.toml, package.json or pnpm-workspace.yaml was found there",
+            hint='run inside a repository, or name the folders: `roots = ["py", "js"]`',
+        )
+
+
 # lock
 
 

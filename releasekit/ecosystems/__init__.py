@@ -9,16 +9,27 @@ import functools
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import httpx
 
     from releasekit.config import RegistrySettings
     from releasekit.model import Edge, Member, Package
+
+
+class Standing(IntEnum):
+    """What a folder is to an ecosystem."""
+
+    NOTHING = 0
+    TOOLING = 1
+    """A manifest that is not meant to be published: private, or only settings of tools."""
+    PROJECT = 2
+    WORKSPACE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +80,17 @@ class Registry(Protocol):
     async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer: ...
 
 
-class Ecosystem(Protocol):
+class Discovers(Protocol):
+    """The part of an ecosystem that reads a repository. It writes nothing and runs nothing."""
+
+    def standing(self, folder: Path) -> Standing:
+        """What the manifest in this very folder says."""
+
+    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
+        """The workspaces and projects in these folders, given relative to the root."""
+
+
+class Ecosystem(Discovers, Protocol):
     """A packaging world. Its modules are imported when a question is asked, not before."""
 
     name: str
@@ -78,8 +99,6 @@ class Ecosystem(Protocol):
     """`pypi`, `npm`: the prefix of its packages' ids and its default registry's name."""
     registry_keys: tuple[str, ...]
     """The keys of `[registries.NAME]` that say where such a registry is."""
-
-    def discover(self, root: Path) -> Discovery: ...
 
     async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
         """Leave the package's artifacts, and nothing else that counts as one, in `out`."""

@@ -1,15 +1,15 @@
-"""npm, pnpm and yarn workspaces, published to npm."""
+"""npm, pnpm and yarn workspaces and single packages, published to npm."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
-    from releasekit.ecosystems import Discovery, Registry
+    from releasekit.ecosystems import Discovery, Registry, Standing
     from releasekit.model import Package
 
 
@@ -18,10 +18,15 @@ class Node:
     registry = "npm"
     registry_keys = ("url",)
 
-    def discover(self, root: Path) -> Discovery:
+    def standing(self, folder: Path) -> Standing:
         from releasekit.ecosystems.node import discovery
 
-        return discovery.discover(root)
+        return discovery.standing(folder)
+
+    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
+        from releasekit.ecosystems.node import discovery
+
+        return discovery.discover(root, folders)
 
     async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
         from releasekit.ecosystems.node import build

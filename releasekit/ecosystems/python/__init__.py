@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
-    from releasekit.ecosystems import Discovery, Registry
+    from releasekit.ecosystems import Discovery, Registry, Standing
     from releasekit.model import Package
 
 
@@ -18,10 +18,15 @@ class Python:
     registry = "pypi"
     registry_keys = ("upload-url", "index-url")
 
-    def discover(self, root: Path) -> Discovery:
+    def standing(self, folder: Path) -> Standing:
         from releasekit.ecosystems.python import discovery
 
-        return discovery.discover(root)
+        return discovery.standing(folder)
+
+    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
+        from releasekit.ecosystems.python import discovery
+
+        return discovery.discover(root, folders)
 
     async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
         from releasekit.ecosystems.python import build
