@@ -399,6 +399,14 @@ class BrokenIntent(NeedsRecovery):
         )
 
 
+class TwoDecisions(UsageError):
+    def __init__(self) -> None:
+        super().__init__(
+            "`--keep-mine` and `--use-original` exclude each other",
+            hint="run `releasekit recover` without them to see what there is to decide",
+        )
+
+
 # pins: what is written into a manifest
 
 
