@@ -22,7 +22,8 @@ def test_a_thousand_crash_states() -> None:
             harness.crash_everywhere(real, tally, count=count, exchange=exchange)
         harness.crash_recovery_everywhere(real, tally, count=4, exchange=exchange)
         harness.power_cuts(real, tally, count=4, exchange=exchange, samples=10)
-    harness.crash_and_edit(real, tally, count=4)
+    for edited in (0, 1):
+        harness.crash_and_edit(real, tally, count=4, edited=edited)
     print(f"\npins: {tally}")
     assert tally.bad == []
     assert len(tally.images) >= 1000
