@@ -150,9 +150,14 @@ def _started(run: Run, run_id: str) -> RunStarted:
 async def _ask_registries(
     client: httpx.AsyncClient, packages: tuple[Package, ...], registries: Mapping[str, Registry]
 ) -> dict[str, Presence]:
-    async with asyncio.TaskGroup() as group:
-        asked = {
-            package.id: group.create_task(registries[package.id].presence(client, package))
-            for package in packages
-        }
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = {
+                package.id: group.create_task(registries[package.id].presence(client, package))
+                for package in packages
+            }
+    except* ReleaseKitError as errors:
+        # One registry that does not answer fails for every package: one message is enough.
+        first = errors.exceptions[0]
+        raise first from None
     return {package_id: task.result() for package_id, task in asked.items()}
