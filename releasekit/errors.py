@@ -34,27 +34,27 @@ class UsageError(ReleaseKitError):
     pass
 
 
-class Interrupted(ReleaseKitError):  # noqa: N818 - a state, named as the exit code is
+class Interrupted(ReleaseKitError):
     pass
 
 
-class Locked(ReleaseKitError):  # noqa: N818
+class Locked(ReleaseKitError):
     pass
 
 
-class NeedsRecovery(ReleaseKitError):  # noqa: N818
+class NeedsRecovery(ReleaseKitError):
     pass
 
 
 # Child processes
 
 
-class ToolMissing(ReleaseKitError):  # noqa: N818
+class ToolMissing(ReleaseKitError):
     def __init__(self, *, tool: str, hint: str) -> None:
         super().__init__(f"`{tool}` was not found on this machine", hint=hint)
 
 
-class ChildFailed(ReleaseKitError):  # noqa: N818
+class ChildFailed(ReleaseKitError):
     def __init__(
         self, *, argv: Sequence[str], returncode: int, tail: str, log: Path | None = None
     ) -> None:
@@ -67,10 +67,180 @@ class ChildFailed(ReleaseKitError):  # noqa: N818
         self.returncode = returncode
 
 
-class ChildTimedOut(ReleaseKitError):  # noqa: N818
+class ChildTimedOut(ReleaseKitError):
     def __init__(self, *, argv: Sequence[str], seconds: float, tail: str) -> None:
         message = f"`{' '.join(argv)}` did not end within {seconds:g} s and was stopped"
         super().__init__(f"{message}\n{tail}" if tail else message)
+
+
+# Configuration
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class UnknownKey(ConfigError):
+    def __init__(
+        self, *, file: Path, line: int, key: str, did_you_mean: str | None, known: Sequence[str]
+    ) -> None:
+        hint = (
+            f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else f"the keys here are {', '.join(f'`{name}`' for name in known)}"
+        )
+        super().__init__(f"{file}:{line}: there is no key `{key}`", hint=hint)
+
+
+class WrongType(ConfigError):
+    def __init__(self, *, file: Path, line: int, key: str, expected: str, got: str) -> None:
+        super().__init__(
+            f"{file}:{line}: `{key}` must be {expected}, not {got}",
+            hint="`releasekit init --print` shows an example of every key",
+        )
+
+
+class BadValue(ConfigError):
+    def __init__(self, *, file: Path, line: int, key: str, problem: str) -> None:
+        super().__init__(
+            f"{file}:{line}: `{key}`: {problem}",
+            hint="`releasekit init --print` shows an example of every key",
+        )
+
+
+class BrokenConfig(ConfigError):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(f"{file}: cannot be read as TOML: {problem}", hint=f"mend `{file}`")
+
+
+class TwoConfigs(ConfigError):
+    def __init__(self, *, own: Path, shared: Path) -> None:
+        super().__init__(
+            f"both `{own}` and `[tool.releasekit]` in `{shared}` configure this repository",
+            hint="keep one of the two",
+        )
+
+
+# Events and journal
+
+
+class ForeignEvent(ReleaseKitError):
+    def __init__(self, *, problem: str) -> None:
+        super().__init__(f"not an event that this releasekit knows: {problem}")
+
+
+class DamagedJournal(ReleaseKitError):
+    def __init__(self, *, path: Path, line: int, problem: str) -> None:
+        super().__init__(
+            f"{path}:{line}: the journal was changed or damaged: {problem}",
+            hint="move it away and run `releasekit publish` again; the registry is asked anew",
+        )
+
+
+# The command line
+
+
+class NoSuchFolder(UsageError):
+    def __init__(self, *, folder: Path) -> None:
+        super().__init__(f"there is no folder `{folder}`", hint="check what follows `--root`")
+
+
+# Registries and artifacts
+
+
+class RegistryUnreachable(ReleaseKitError):
+    def __init__(self, *, url: str, problem: str) -> None:
+        super().__init__(
+            f"`{url}` cannot be read: {problem}",
+            hint="check the address in the config or `--registry`, then run the command again",
+        )
+
+
+class OddAnswer(ReleaseKitError):
+    def __init__(self, *, url: str, status: int, words: str) -> None:
+        super().__init__(
+            f"`{url}` answered {status}: {words[:300]}",
+            hint="check the address and the credential, then run the command again",
+        )
+
+
+class IndexUnknown(UsageError):
+    def __init__(self, *, registry: str) -> None:
+        super().__init__(
+            f"registry `{registry}` has an upload address but no index to read files back from",
+            hint=f"set `index-url` beside `upload-url` in `[registries.{registry}]`",
+        )
+
+
+class TagNeeded(ReleaseKitError):
+    def __init__(self, *, name: str, version: str) -> None:
+        super().__init__(
+            f"{name} {version} is a prerelease and needs a dist-tag of its own",
+            hint='set `"publishConfig": {"tag": "next"}` in its package.json',
+        )
+
+
+class UnreadableArtifact(ReleaseKitError):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(f"`{file}` cannot be read: {problem}", hint="build it again")
+
+
+# A run
+
+
+class NothingToPublish(UsageError):
+    def __init__(self, *, root: Path) -> None:
+        super().__init__(
+            f"no publishable package was found in `{root}`",
+            hint="`releasekit` shows what was found and why it is not publishable",
+        )
+
+
+class UnknownVersion(UsageError):
+    def __init__(self, *, package: str, manifest: str) -> None:
+        super().__init__(
+            f"the version of {package} is not written in `{manifest}`",
+            hint="write it there, or exclude the package with `exclude` in the config",
+        )
+
+
+class UploadRefused(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry refused `{file}`: {words}",
+            hint=f"mend what it says about {package}, then run `releasekit publish` again",
+        )
+
+
+class OtherBytes(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, theirs: str, ours: str) -> None:
+        super().__init__(
+            f"the registry serves other bytes as `{file}`: {theirs}, ours are {ours}",
+            hint=f"this version of {package} is taken; release a new one",
+        )
+
+
+class NeverVisible(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
+        super().__init__(
+            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class BadRegistryOption(UsageError):
+    def __init__(self, *, value: str) -> None:
+        super().__init__(
+            f"`--registry {value}` names no registry",
+            hint="write `--registry pypi=UPLOAD_URL,INDEX_URL` or `--registry npm=URL`",
+        )
+
+
+class ConfigExists(UsageError):
+    def __init__(self, *, root: Path) -> None:
+        super().__init__(
+            f"`{root}` is configured already; nothing was written",
+            hint="`releasekit init --print` shows what would be written",
 
 
 # Manifests

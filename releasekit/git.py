@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit import process
@@ -10,6 +9,7 @@ from releasekit.errors import ChildFailed, ToolMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def git(root: Path, *arguments: str) -> str:

@@ -13,9 +13,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import httpx
+
+    from releasekit.config import RegistrySettings
     from releasekit.model import Edge, Member, Package
 
 
@@ -49,6 +52,44 @@ class Discovers(Protocol):
         """The workspaces and projects in these folders, given relative to the root."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """What a registry holds of one version: file names with the digest it serves them by."""
+
+    registry: str
+    files: Mapping[str, str]
+    """File name → `sha256:<hex>` or `sha512:<hex>`."""
+    missing: str = ""
+    """What a complete version would also hold, in words."""
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.files) and not self.missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the registry said to an upload. Only the hash read back says whether it is true."""
+
+    status: int
+    words: str
+
+
+class Registry(Protocol):
+    """Where one package's artifacts go."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """Where uploads go, for the plan that a person reads."""
+
+    async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
+
+    async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer: ...
+
+
 class Ecosystem(Discovers, Protocol):
     """A packaging world. Its modules are imported when a question is asked, not before."""
 
@@ -56,9 +97,30 @@ class Ecosystem(Discovers, Protocol):
     """`python`, `node`."""
     registry: str
     """`pypi`, `npm`: the prefix of its packages' ids and its default registry's name."""
+    registry_keys: tuple[str, ...]
+    """The keys of `[registries.NAME]` that say where such a registry is."""
+
+    async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
+        """Leave the package's artifacts, and nothing else that counts as one, in `out`."""
+
+    def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
+        """What is wrong with the built files; empty when they may be uploaded."""
+
+    def registry_for(
+        self,
+        package: Package,
+        root: Path,
+        settings: RegistrySettings | None,
+        environ: Mapping[str, str],
+    ) -> Registry:
+        """Where the package goes; `environ` may hold the credential."""
 
 
 @functools.cache
 def all_ecosystems() -> tuple[Ecosystem, ...]:
     found = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return tuple(importlib.import_module(f"{__name__}.{name}").ECOSYSTEM for name in found)
+
+
+def ecosystem_of(package: Package) -> Ecosystem:
+    return next(world for world in all_ecosystems() if world.name == package.ecosystem)

@@ -1,19 +1,22 @@
-"""npm, pnpm and yarn workspaces and single packages, published to npm."""
+"""npm, pnpm and yarn workspaces, published to npm."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from releasekit.ecosystems import Discovery, Standing
+    from releasekit.config import RegistrySettings
+    from releasekit.ecosystems import Discovery, Registry, Standing
+    from releasekit.model import Package
 
 
 class Node:
     name = "node"
     registry = "npm"
+    registry_keys = ("url",)
 
     def standing(self, folder: Path) -> Standing:
         from releasekit.ecosystems.node import discovery
@@ -24,6 +27,27 @@ class Node:
         from releasekit.ecosystems.node import discovery
 
         return discovery.discover(root, folders)
+
+    async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
+        from releasekit.ecosystems.node import build
+
+        await build.build(package, root, out, log)
+
+    def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
+        from releasekit.ecosystems.node import build
+
+        return build.inspect(package, files)
+
+    def registry_for(
+        self,
+        package: Package,
+        root: Path,
+        settings: RegistrySettings | None,
+        environ: Mapping[str, str],
+    ) -> Registry:
+        from releasekit.ecosystems.node.registry import NpmRegistry
+
+        return NpmRegistry.of(self.registry, package, root, settings, environ)
 
 
 ECOSYSTEM = Node()
