@@ -241,6 +241,7 @@ class ConfigExists(UsageError):
         super().__init__(
             f"`{root}` is configured already; nothing was written",
             hint="`releasekit init --print` shows what would be written",
+        )
 
 
 # Manifests
