@@ -42,16 +42,6 @@ class Discovery:
     warnings: tuple[str, ...] = ()
 
 
-class Discovers(Protocol):
-    """The part of an ecosystem that reads a repository. It writes nothing and runs nothing."""
-
-    def standing(self, folder: Path) -> Standing:
-        """What the manifest in this very folder says."""
-
-    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
-        """The workspaces and projects in these folders, given relative to the root."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
     """What a registry holds of one version: file names with the digest it serves them by."""
@@ -88,6 +78,16 @@ class Registry(Protocol):
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
 
     async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer: ...
+
+
+class Discovers(Protocol):
+    """The part of an ecosystem that reads a repository. It writes nothing and runs nothing."""
+
+    def standing(self, folder: Path) -> Standing:
+        """What the manifest in this very folder says."""
+
+    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
+        """The workspaces and projects in these folders, given relative to the root."""
 
 
 class Ecosystem(Discovers, Protocol):

@@ -1,4 +1,4 @@
-"""npm, pnpm and yarn workspaces, published to npm."""
+"""npm, pnpm and yarn workspaces and single packages, published to npm."""
 
 from __future__ import annotations
 
