@@ -296,3 +296,31 @@ class NoPackages(ManifestError):
             f"{folder}: no pyproject.toml, package.json or pnpm-workspace.yaml was found there",
             hint='run inside a repository, or name the folders: `roots = ["py", "js"]`',
         )
+
+
+# Packages named on the command line
+
+
+class UnknownPackage(UsageError):
+    def __init__(self, *, package: str, did_you_mean: str | None) -> None:
+        super().__init__(
+            f"there is no package `{package}` here",
+            hint=f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else "`releasekit discover` lists the packages",
+        )
+
+
+class AmbiguousPackage(UsageError):
+    def __init__(self, *, package: str, candidates: Sequence[str]) -> None:
+        super().__init__(
+            f"`{package}` is the name of several packages",
+            hint=f"give the id: {', '.join(f'`{one}`' for one in candidates)}",
+        )
+
+
+class OptionNeedsPackage(UsageError):
+    def __init__(self, *, option: str) -> None:
+        super().__init__(
+            f"`{option}` needs a package to start from", hint=f"add `--package NAME` to `{option}`"
+        )
