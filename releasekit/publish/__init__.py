@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from releasekit import __version__, git, journal, workspace
 from releasekit.ecosystems import Presence, Registry, ecosystem_of
-from releasekit.errors import Interrupted, NothingToPublish, UnknownVersion
+from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
     Event,
@@ -158,6 +158,5 @@ async def _ask_registries(
             }
     except* ReleaseKitError as errors:
         # One registry that does not answer fails for every package: one message is enough.
-        first = errors.exceptions[0]
-        raise first from None
+        raise errors.exceptions[0] from None
     return {package_id: task.result() for package_id, task in asked.items()}
