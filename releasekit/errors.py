@@ -5,7 +5,7 @@ ReleaseKitError                 exit 1
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
-│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, BrokenConfig
+│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
 │   ├── ManifestError           ├ BrokenManifest, UnreadableManifest, …
 │   └── PinError                └ BoundExcludesSibling, DirectReference, DynamicField, …
 ├── Interrupted                 exit 3: stopped on purpose; running again continues
@@ -112,11 +112,6 @@ class BadValue(ConfigError):
             f"{file}:{line}: `{key}`: {problem}",
             hint="`releasekit init --print` shows an example of every key",
         )
-
-
-class BrokenConfig(ConfigError):
-    def __init__(self, *, file: Path, problem: str) -> None:
-        super().__init__(f"{file}: cannot be read as TOML: {problem}", hint=f"mend `{file}`")
 
 
 class TwoConfigs(ConfigError):
@@ -301,6 +296,34 @@ class NoPackages(ManifestError):
         super().__init__(
             f"{folder}: no pyproject.toml, package.json or pnpm-workspace.yaml was found there",
             hint='run inside a repository, or name the folders: `roots = ["py", "js"]`',
+        )
+
+
+# Packages named on the command line
+
+
+class UnknownPackage(UsageError):
+    def __init__(self, *, package: str, did_you_mean: str | None) -> None:
+        super().__init__(
+            f"there is no package `{package}` here",
+            hint=f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else "`releasekit discover` lists the packages",
+        )
+
+
+class AmbiguousPackage(UsageError):
+    def __init__(self, *, package: str, candidates: Sequence[str]) -> None:
+        super().__init__(
+            f"`{package}` is the name of several packages",
+            hint=f"give the id: {', '.join(f'`{one}`' for one in candidates)}",
+        )
+
+
+class OptionNeedsPackage(UsageError):
+    def __init__(self, *, option: str) -> None:
+        super().__init__(
+            f"`{option}` needs a package to start from", hint=f"add `--package NAME` to `{option}`"
         )
 
 
@@ -490,4 +513,12 @@ class CatalogEntryMissing(PinError):
         super().__init__(
             f"`{manifest}` takes `{name}` from the catalog `{catalog}`, which has no such entry",
             hint="add the entry to the workspace's catalog",
+        )
+
+
+class StoppedBySignal(Interrupted):
+    def __init__(self, *, signal: str) -> None:
+        super().__init__(
+            f"stopped by {signal}; the manifests are as they were",
+            hint="run the same command again to continue",
         )

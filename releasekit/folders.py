@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from releasekit.errors import UnreadableManifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,6 +86,8 @@ def expand(
             if not after:
                 continue
             child = f"{path}/{name}" if path else name
+            if not child.isascii():
+                _refuse_undecodable(child)
             entered = links
             if is_link:
                 target = os.path.realpath(f"{root}/{child}")
@@ -93,6 +98,14 @@ def expand(
                 entered = (*links, target)
             children.append((child, after, entered))
         stack.extend(sorted(children, key=lambda child: child[0], reverse=True))
+
+
+def _refuse_undecodable(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        shown = path.encode(errors="backslashreplace").decode()
+        raise UnreadableManifest(file=Path(shown), problem="its name is not UTF-8") from error
 
 
 def _leads_up(target: str, folder: str, links: tuple[str, ...]) -> bool:
@@ -146,8 +159,11 @@ def _children(
             if name not in NEVER_ENTERED and os.path.isdir(f"{here}/{name}"):  # noqa: PTH112 - a Path per folder is slow
                 yield name, os.path.islink(f"{here}/{name}")  # noqa: PTH114
         return
-    with os.scandir(here) as entries:
-        listing = list(entries)
+    try:
+        with os.scandir(here) as entries:
+            listing = list(entries)
+    except OSError as error:
+        raise UnreadableManifest(file=Path(here), problem=error.strerror or str(error)) from error
     if any(entry.name == VIRTUAL_ENVIRONMENT for entry in listing):
         return
     for entry in listing:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from releasekit.ecosystems import Standing, all_ecosystems
 from releasekit.errors import ManifestError, MemberOutside, NoPackages
 from releasekit.folders import NEVER_ENTERED, VIRTUAL_ENVIRONMENT
+from releasekit.manifest import reading_through
 from releasekit.model import Workspace
+from releasekit.pins.originals import Originals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,11 +42,13 @@ def find_root(start: Path) -> Path:
 def load(root: Path, *, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = ()) -> Workspace:
     root = root.resolve()
     found = []
-    for ecosystem in all_ecosystems():
-        folders = [
-            folder for start in roots or (".",) for folder in _search(ecosystem, root, start)
-        ]
-        found.append(ecosystem.discover(root, tuple(dict.fromkeys(folders))))
+    # A live run may have the manifests pinned; what counts is what the person wrote.
+    with reading_through(Originals(root).read):
+        for ecosystem in all_ecosystems():
+            folders = [
+                folder for start in roots or (".",) for folder in _search(ecosystem, root, start)
+            ]
+            found.append(ecosystem.discover(root, tuple(dict.fromkeys(folders))))
     packages = [package for discovery in found for package in discovery.packages]
     if not packages:
         raise NoPackages(folder=root)

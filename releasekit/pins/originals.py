@@ -9,6 +9,7 @@ from releasekit.pins import intent as intents
 from releasekit.pins.restore import State, look
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -20,13 +21,14 @@ class Originals:
         self._mark: tuple[int, int] | None = None
         self._contents: dict[Path, bytes] = {}
 
-    def read(self, path: Path) -> bytes:
+    def read(self, path: Path, plain: Callable[[], bytes | None] | None = None) -> bytes | None:
+        """The original of a pinned file; anything else as `plain` reads it."""
         while True:
             # The intent is written before the first file changes and removed after the last one
             # is back: the same intent before and after the look means that nothing moved between.
             self._refresh()
             before = self._mark
-            content = path.read_bytes()
+            content = path.read_bytes() if plain is None else plain()
             self._refresh()
             if self._mark == before:
                 break

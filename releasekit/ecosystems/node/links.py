@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from releasekit.ecosystems.node.package_json import Dependency, PackageJson
     from releasekit.ecosystems.node.tools import Setup
 
-_PATH_PROTOCOLS = ("file:", "link:", "portal:")
+_PATH_PROTOCOLS = ("file:", "link:")
 _PATH_STARTS = ("./", "../", "/", "~/")
 _WHATEVER_VERSION = ("", "*", "^", "~")
 
@@ -69,17 +69,22 @@ def target(
         spec = listed.strip()
     if spec.startswith("workspace:"):
         return _by_protocol(found, name, spec.removeprefix("workspace:").strip(), index, warn)
-    for protocol in _PATH_PROTOCOLS:
-        if spec.startswith(protocol):
-            return index.at(found.folder, spec.removeprefix(protocol).removeprefix("//"))
-    if spec.startswith(_PATH_STARTS):
-        return index.at(found.folder, spec)
+    if (path := _path(setup.dialect, spec)) is not None:
+        return index.at(found.folder, path)
     if not setup.links_ranges:
         return None
     if spec.startswith("npm:"):
-        name, spec = _alias(name, spec.removeprefix("npm:"))
+        name, spec = _alias(name, spec.removeprefix("npm:"), setup.dialect)
     siblings = index.named(name, setup)
     return next((one for one in siblings if _links(setup.dialect, spec, one)), None)
+
+
+def _path(dialect: Dialect, spec: str) -> str | None:
+    protocols = (*_PATH_PROTOCOLS, "portal:") if dialect is Dialect.YARN else _PATH_PROTOCOLS
+    for protocol in protocols:
+        if spec.startswith(protocol):
+            return spec.removeprefix(protocol).removeprefix("//")
+    return spec if spec.startswith(_PATH_STARTS) else None
 
 
 def _by_protocol(
@@ -91,10 +96,11 @@ def _by_protocol(
         warn(f"{found.manifest.file}: `workspace:` for `{name}`, which {setup.dialect} refuses")
     if spec.startswith("."):
         return index.at(found.folder, spec)
-    if setup.dialect is Dialect.YARN and (sibling := index.at(setup.folder, spec)):
-        return sibling
-    if setup.dialect is Dialect.PNPM:
-        name, spec = _alias(name, spec)
+    if spec not in _WHATEVER_VERSION:
+        if setup.dialect is Dialect.YARN and (sibling := index.at(setup.folder, spec)):
+            return sibling
+        if setup.dialect is Dialect.PNPM and spec.rfind("@") > 0:
+            name, _, spec = spec.rpartition("@")
     siblings = index.named(name, setup)
     if not siblings:
         warn(f"{found.manifest.file}: `workspace:` for `{name}`, but no member is called so")
@@ -107,21 +113,22 @@ def _by_protocol(
     return fitting or siblings[0]
 
 
-def _alias(name: str, spec: str) -> tuple[str, str]:
-    """`other@^1` → `other`, `^1`; a spec without a name keeps the one it has."""
-    at = spec.rfind("@")
-    if at > 0:
-        return spec[:at], spec[at + 1 :]
-    if spec.startswith("@") or semver.parse_range(spec) is None:
-        return spec, "*"
-    return name, spec
+def _alias(name: str, spec: str, dialect: Dialect) -> tuple[str, str]:
+    """`other@^1` → `other`, `^1`; for pnpm and yarn `^1` alone is a range of the same name."""
+    if spec.rfind("@") > 0:
+        name, _, spec = spec.rpartition("@")
+        return name, spec
+    if dialect in (Dialect.PNPM, Dialect.YARN) and semver.parse_range(spec):
+        return name, spec
+    return spec, "*"
 
 
 def _links(dialect: Dialect, spec: str, sibling: Located) -> bool:
     version = sibling.manifest.version
-    if spec in ("", "*") and dialect in (Dialect.NPM, Dialect.PNPM):
-        # Not even a version is needed for npm; pnpm takes a prerelease as well.
-        return dialect is Dialect.NPM or version is not None
+    if dialect is Dialect.NPM and spec in ("", "*"):
+        return True  # not even a version is needed
+    if dialect is Dialect.PNPM and spec in ("", "*"):
+        return spec == "*" and version is not None  # a prerelease as well
     return _admits(spec, version)
 
 

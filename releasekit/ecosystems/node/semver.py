@@ -9,7 +9,7 @@ from functools import cache
 _NUMBER = r"0|[1-9]\d*"
 _TAIL = r"(?:-(?P<pre>[0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?"
 _VERSION = re.compile(
-    rf"[v=\s]*(?P<major>{_NUMBER})\.(?P<minor>{_NUMBER})\.(?P<patch>{_NUMBER}){_TAIL}", re.ASCII
+    rf"v?(?P<major>{_NUMBER})\.(?P<minor>{_NUMBER})\.(?P<patch>{_NUMBER}){_TAIL}", re.ASCII
 )
 _PART = rf"{_NUMBER}|[xX*]"
 _COMPARATOR = re.compile(
@@ -19,6 +19,7 @@ _COMPARATOR = re.compile(
 )
 _HYPHEN = re.compile(r"\s*(\S+)\s+-\s+(\S+)\s*")
 _SPACE_AFTER_SIGN = re.compile(r"([<>]=?|=|~>?|\^)\s+")
+_NEEDS_VERSION = ("<", "<=", ">", ">=", "^", "~", "~>")
 _MAX_LENGTH = 256
 _FULL = 3
 """Major, minor and patch: a version rather than an x-range."""
@@ -76,9 +77,9 @@ def parse_range(text: str) -> Range | None:
     if len(text) > _MAX_LENGTH:
         return None
     alternatives = [_alternative(part) for part in text.split("||")]
-    valid = tuple(found for found in alternatives if found is not None)
-    # Like npm, a broken alternative beside a good one is passed over.
-    return Range(valid) if valid else None
+    if any(found is None for found in alternatives):
+        return None
+    return Range(tuple(found for found in alternatives if found is not None))
 
 
 def _alternative(text: str) -> tuple[_Comparator, ...] | None:
@@ -90,7 +91,7 @@ def _alternative(text: str) -> tuple[_Comparator, ...] | None:
     comparators: list[_Comparator] = []
     for token in _SPACE_AFTER_SIGN.sub(r"\1", text).split() or [""]:
         found = _COMPARATOR.fullmatch(token)
-        if found is None:
+        if found is None or (found["sign"] in _NEEDS_VERSION and found["major"] is None):
             return None
         comparators.extend(_comparators(found))
     return tuple(comparators)

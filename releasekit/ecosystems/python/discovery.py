@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from releasekit.ecosystems import Discovery, Standing
-from releasekit.ecosystems.python import members, versions
+from releasekit.ecosystems.python import dynamic, members, versions
 from releasekit.ecosystems.python.project import Project, is_valid_name, normalize, parse
 from releasekit.errors import MissingManifest, WrongManifest
 from releasekit.manifest import read_toml
-from releasekit.model import Edge, Member, Package
+from releasekit.model import Edge, EdgeKind, Member, Package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,12 +58,13 @@ def discover(root: Path, folders: Sequence[str]) -> Discovery:
         for one in _members(root, folder, workspace, warnings.append):
             found.setdefault(os.path.realpath(root / one.path), one)
     index = _Index(found)
-    packages = tuple(_package(one, warnings.append) for one in found.values())
-    edges = {
-        (edge.source, edge.target, edge.kind): edge
-        for one in found.values()
-        for edge in _edges(one, index, warnings.append)
-    }
+    packages = tuple(_package(root, one, warnings.append) for one in found.values())
+    locks: dict[Path, dynamic.Lock] = {}
+    edges: dict[tuple[str, str, EdgeKind], Edge] = {}
+    for one in found.values():
+        lock = locks.setdefault(one.workspace.file, dynamic.Lock(one.workspace.file.parent))
+        for edge in _edges(root, one, index, lock, warnings.append):
+            edges[edge.source, edge.target, edge.kind] = edge
     return Discovery(
         members=tuple(roots),
         packages=packages,
@@ -102,11 +103,11 @@ def _members(
         yield _Found(path=path, project=project, workspace=workspace)
 
 
-def _package(found: _Found, warn: Callable[[str], None]) -> Package:
+def _package(root: Path, found: _Found, warn: Callable[[str], None]) -> Package:
     project = found.project
     name = project.name or ""
     reason = project.unpublishable
-    version, problem = versions.of(project)
+    version, problem = versions.of(project, root)
     if problem is not None:
         warn(f"{project.file}: {problem}")
     if not is_valid_name(name):
@@ -142,8 +143,14 @@ class _Index:
         return self._by_folder.get(os.path.realpath(base / path))
 
 
-def _edges(found: _Found, index: _Index, warn: Callable[[str], None]) -> Iterator[Edge]:
-    for requirement in found.project.requirements:
+def _edges(
+    root: Path, found: _Found, index: _Index, lock: dynamic.Lock, warn: Callable[[str], None]
+) -> Iterator[Edge]:
+    project = found.project
+    more, unknown = dynamic.requirements(project, root, lock) if project.dynamic else ((), ())
+    for field in unknown:
+        warn(f"{project.file}: `{field}` are dynamic and no uv.lock tells them: edges may lack")
+    for requirement in (*project.requirements, *more):
         target = _target(found, requirement, index, warn)
         if target is not None:
             yield Edge(
