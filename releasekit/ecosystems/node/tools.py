@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PNPM_WORKSPACE = "pnpm-workspace.yaml"
 YARN_SETTINGS = ".yarnrc.yml"
+LERNA = "lerna.json"
 # Before pnpm 9 a plain range was linked to a sibling by default.
 _PNPM_NO_LONGER_LINKS = 9
 
@@ -69,6 +70,8 @@ def read(folder: Path, *, warn: Callable[[str], None]) -> Setup | None:
     if patterns is not None and dialect is Dialect.YARN_1 and not root.private:
         warn(f"{root.file}: yarn 1 ignores `workspaces` unless the root is private")
         patterns = None
+    if patterns is None and (folder / LERNA).is_file():
+        warn(f"{folder / LERNA}: no package manager's workspace is here, and lerna's alone is none")
     settings = read_yaml(folder / YARN_SETTINGS) if dialect is Dialect.YARN else None
     settings = settings or {}
     return Setup(
