@@ -37,15 +37,15 @@ def package(name: str, version: str = "1.0.0", **fields: Any) -> dict[str, Any]:
 def run(tools: Path, root: Path, program: str, *arguments: str) -> str:
     """The output of a package manager; its errors are errors of the test."""
     native = sorted(tools.glob("@pnpm/exe.*/pnpm"))
-    argv = {
+    programs: dict[str, list[str | Path]] = {
         "pnpm10": ["node", tools / "pnpm10/bin/pnpm.cjs"],
-        "pnpm12": native[:1],
+        "pnpm12": [*native[:1]],
         "yarn1": ["node", tools / "yarn1/bin/yarn.js"],
         "yarn4": ["node", tools / "@yarnpkg/cli-dist/bin/yarn.js"],
         "node": ["node"],
-    }[program]
+    }
     child = subprocess.run(
-        [*argv, *arguments],
+        [*programs[program], *arguments],
         cwd=root,
         env=os.environ | {"YARN_ENABLE_TELEMETRY": "0", "NODE_PATH": str(tools)},
         capture_output=True,
@@ -100,7 +100,7 @@ def members(found: Workspace) -> set[str]:
 
 
 TOOLS = ("npm", "pnpm10", "pnpm12", "yarn1", "yarn4")
-TREES = {
+TREES: dict[str, tuple[list[str], list[str] | str]] = {
     "hidden-and-dependencies": (
         ["packages/**"],
         [
@@ -161,7 +161,7 @@ def test_members_are_those_of_the_tool(
 ) -> None:
     patterns, folders = TREES[tree]
     workspace_of(tmp_path, tool, patterns)
-    for number, folder in enumerate(folders):
+    for number, folder in enumerate(folders.split() if isinstance(folders, str) else folders):
         write(tmp_path, {f"{folder}/package.json": package(f"p{number}")})
     theirs = members_by_tool(node_tools, tmp_path, tool)
     assert members(workspace.load(tmp_path)) == theirs
