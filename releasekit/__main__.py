@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import NoReturn
 
 import click
@@ -29,7 +28,7 @@ def exit_code(error: ReleaseKitError) -> int:
 def main() -> None:
     shell = Shell()
     try:
-        sys.exit(app(obj=shell, standalone_mode=False) or 0)
+        sys.exit(app(obj=shell, prog_name="releasekit", standalone_mode=False) or 0)
     except click.ClickException as error:
         _end(UsageError(error.format_message(), hint=_help_of(error)), shell)
     except (click.Abort, KeyboardInterrupt):
@@ -47,6 +46,8 @@ def main() -> None:
 
 def _end(error: ReleaseKitError, shell: Shell) -> NoReturn:
     if shell.debug:
+        import traceback
+
         traceback.print_exc()
     code = exit_code(error)
     shell.report(error, code)

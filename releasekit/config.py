@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -15,11 +14,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from releasekit.errors import BadValue, BrokenConfig, TwoConfigs, UnknownKey, WrongType
+from releasekit import manifest
+from releasekit.errors import BadValue, TwoConfigs, UnknownKey, WrongType
 
 FILE_NAME = "releasekit.toml"
-MAX_BYTES = 1_000_000
-MAX_KEY_DOTS = 64
 
 
 def _http_address(value: str) -> str | None:
@@ -148,24 +146,8 @@ def _locate(root: Path) -> tuple[_Source, object] | None:
 
 
 def _read(file: Path) -> tuple[str, dict[str, Any]] | None:
-    if not file.is_file():
-        return None
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise BrokenConfig(file=file, problem=error.strerror or str(error)) from error
-    if len(raw) > MAX_BYTES:
-        raise BrokenConfig(file=file, problem=f"it is larger than {MAX_BYTES:,} bytes")
-    try:
-        text = raw.decode("utf-8-sig")
-        # A dotted key thousands of parts deep takes the parser gigabytes.
-        for number, line in enumerate(text.splitlines(), start=1):
-            if line.count(".", 0, line.find("=") + 1 or len(line)) > MAX_KEY_DOTS:
-                problem = f"line {number}: a key with more than {MAX_KEY_DOTS} dots"
-                raise BrokenConfig(file=file, problem=problem)
-        return text, tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BrokenConfig(file=file, problem=str(error)) from error
+    text = manifest.read_text(file)
+    return None if text is None else (text, manifest.parse_toml(file, text))
 
 
 def _table(source: _Source, kind: type, value: object, key: tuple[str, ...]) -> object:

@@ -3,7 +3,7 @@
 ReleaseKitError                 exit 1
 ├── ToolMissing, ChildFailed, ChildTimedOut
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
-│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, BrokenConfig
+│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
 │   └── ManifestError           └ BrokenManifest, UnreadableManifest, …
 ├── Interrupted                 exit 3: stopped on purpose; running again continues
 ├── Locked                      exit 4: another release is running here
@@ -106,11 +106,6 @@ class BadValue(ConfigError):
             f"{file}:{line}: `{key}`: {problem}",
             hint="`releasekit init --print` shows an example of every key",
         )
-
-
-class BrokenConfig(ConfigError):
-    def __init__(self, *, file: Path, problem: str) -> None:
-        super().__init__(f"{file}: cannot be read as TOML: {problem}", hint=f"mend `{file}`")
 
 
 class TwoConfigs(ConfigError):

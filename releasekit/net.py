@@ -12,12 +12,15 @@ import random
 from typing import TYPE_CHECKING
 
 import httpx
+import structlog
 
 from releasekit import __version__
 from releasekit.errors import RegistryUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 RETRIED_ERRORS = (httpx.ConnectError, httpx.ReadTimeout, httpx.WriteTimeout)
@@ -49,10 +52,12 @@ async def request_with_retry(
             answer = await client.get(url, headers=headers, follow_redirects=True)
         except RETRIED_ERRORS as error:
             problem = f"{type(error).__name__}: {error}"
+            log.debug("request failed", url=url, attempt=attempt, problem=problem)
             continue
         except httpx.HTTPError as error:
             raise RegistryUnreachable(url=url, problem=f"{type(error).__name__}: {error}") from None
         if answer.status_code not in RETRIED_STATUSES:
             return answer
         problem = f"it answered {answer.status_code}"
+        log.debug("request refused for now", url=url, attempt=attempt, status=answer.status_code)
     raise RegistryUnreachable(url=url, problem=problem)

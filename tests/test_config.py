@@ -6,7 +6,7 @@ import pytest
 
 from releasekit import config
 from releasekit.config import Config, RegistrySettings
-from releasekit.errors import BadValue, BrokenConfig, TwoConfigs, UnknownKey, WrongType
+from releasekit.errors import BadValue, ManifestError, TwoConfigs, UnknownKey, WrongType
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,11 +150,11 @@ def test_a_bad_value_says_why(tmp_path: Path, text: str, problem: str) -> None:
 )
 def test_a_broken_file_is_a_config_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "releasekit.toml").write_bytes(content)
-    with pytest.raises(BrokenConfig, match=r"releasekit\.toml"):
+    with pytest.raises(ManifestError, match=r"releasekit\.toml"):
         config.load(tmp_path)
 
 
 def test_a_broken_file_names_the_line(tmp_path: Path) -> None:
     write(tmp_path, 'exclude = ["x"]\nroots = [\n"a" "b"]\n')
-    with pytest.raises(BrokenConfig, match="line 3"):
+    with pytest.raises(ManifestError, match=r"releasekit\.toml:3:"):
         config.load(tmp_path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from releasekit import __version__, git, journal, workspace
 from releasekit.ecosystems import Presence, Registry, ecosystem_of
-from releasekit.errors import Interrupted, NothingToPublish, UnknownVersion
+from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
     Event,
@@ -150,9 +150,13 @@ def _started(run: Run, run_id: str) -> RunStarted:
 async def _ask_registries(
     client: httpx.AsyncClient, packages: tuple[Package, ...], registries: Mapping[str, Registry]
 ) -> dict[str, Presence]:
-    async with asyncio.TaskGroup() as group:
-        asked = {
-            package.id: group.create_task(registries[package.id].presence(client, package))
-            for package in packages
-        }
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = {
+                package.id: group.create_task(registries[package.id].presence(client, package))
+                for package in packages
+            }
+    except* ReleaseKitError as errors:
+        # One registry that does not answer fails for every package: one message is enough.
+        raise errors.exceptions[0] from None
     return {package_id: task.result() for package_id, task in asked.items()}
