@@ -3,8 +3,10 @@
 ReleaseKitError                 exit 1
 ├── ToolMissing, ChildFailed, ChildTimedOut
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
+│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
 │   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
-│   └── ManifestError           └ BrokenManifest, UnreadableManifest, …
+│   └── ManifestError           └ MissingManifest, UnreadableManifest, BrokenManifest,
+│                                 WrongManifest, MemberOutside, NoPackages
 ├── Interrupted                 exit 3: stopped on purpose; running again continues
 ├── Locked                      exit 4: another release is running here
 └── NeedsRecovery               exit 5: files wait for a decision of yours

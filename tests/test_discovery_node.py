@@ -458,6 +458,15 @@ def test_names_and_versions_that_npm_refuses_are_not_publishable(tmp_path: Path)
     assert reasons["packages/d"] is None
 
 
+def test_a_package_without_a_name_is_told_by_its_path(tmp_path: Path) -> None:
+    write(tmp_path, {"package.json": {"private": True, "workspaces": ["packages/*"]}})
+    write(tmp_path, {"packages/a/package.json": {"dependencies": {"b": "*"}}})
+    write(tmp_path, {"packages/b/package.json": package("b")})
+    found = workspace.load(tmp_path)
+    assert [one.id for one in found.packages] == ["npm:.", "npm:./packages/a", "npm:b"]
+    assert named_edges(found) == {("./packages/a", "b")}
+
+
 def test_workspaces_may_be_an_object(tmp_path: Path) -> None:
     shape = {"packages": ["packages/*"], "nohoist": ["**/x"]}
     write(tmp_path, {"package.json": package("root", private=True, workspaces=shape)})

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from releasekit.ecosystems.node import package_json
-from releasekit.errors import WrongManifest
+from releasekit.errors import UnreadableManifest, WrongManifest
 from releasekit.manifest import read_text, read_yaml, strings
 
 if TYPE_CHECKING:
@@ -110,11 +110,13 @@ def _dialect(folder: Path, named: str | None, version: int | None) -> Dialect:
 
 
 def _is_berry_lock(file: Path) -> bool:
+    if not file.is_file():
+        return False
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
             return "__metadata:" in lines.read(2_000)
-    except OSError:
-        return False
+    except OSError as error:
+        raise UnreadableManifest(file=file, problem=error.strerror or str(error)) from error
 
 
 def _pnpm(
