@@ -5,8 +5,10 @@ ReleaseKitError                 exit 1
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
+│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
 │   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
-│   ├── ManifestError           ├ BrokenManifest, UnreadableManifest, …
+│   ├── ManifestError           ├ MissingManifest, UnreadableManifest, BrokenManifest,
+│   │                             WrongManifest, MemberOutside, NoPackages
 │   └── PinError                └ BoundExcludesSibling, DirectReference, DynamicField, …
 ├── Interrupted                 exit 3: stopped on purpose; running again continues
 │   └── PinsInterrupted

@@ -313,7 +313,7 @@ def test_originals_are_read_while_another_run_has_them_pinned(root: Path) -> Non
 def test_originals_never_show_a_pin_while_runs_come_and_go(root: Path) -> None:
     stop = threading.Event()
     file = repository.manifests(root)[0]
-    seen: set[bytes] = set()
+    seen: set[bytes | None] = set()
 
     def read() -> None:
         reader = Originals(root)
