@@ -108,7 +108,8 @@ class BadSetting(UsageError):  # noqa: N818
 class JobTimedOut(ReleaseKitError):  # noqa: N818
     def __init__(self, *, name: str, seconds: float) -> None:
         super().__init__(
-            f"`{name}` was ended after {seconds:g} s", hint="allow more time, or look for what hangs"
+            f"`{name}` was ended after {seconds:g} s",
+            hint="allow more time, or look for what hangs",
         )
 
 

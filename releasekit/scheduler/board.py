@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 from types import MappingProxyType
@@ -61,8 +60,11 @@ class Board:
         self._durations = durations
         self._usual_duration = weigh(jobs, durations)
         self._lane_of = lane_of
-        self._policy = on_error if isinstance(on_error, OnError) else OnError.SKIP
-        self._policies = {} if isinstance(on_error, OnError) else on_error
+        self._policy, self._policies = OnError.SKIP, dict[str, OnError]()
+        if isinstance(on_error, str):
+            self._policy = OnError(on_error)
+        else:
+            self._policies = {name: OnError(policy) for name, policy in on_error.items()}
         self._indices = count(len(jobs))
         self._starts = 0
         self._barred: set[Job] = set()
@@ -97,22 +99,15 @@ class Board:
                 best = lane
         return None if best is None else best.ready[0][2]
 
-    def may_start(self, job: Job) -> bool:
-        lane = job.lane
-        free = lane.limit is None or lane.running < lane.limit
-        return job.phase == READY and free and lane.closed_until is None
-
     def begin(self, job: Job, now: float) -> None:
         lane = job.lane
-        if lane.ready and lane.ready[0][2] is job:
-            heappop(lane.ready)
         lane.running += 1
         self._starts = lane.served = self._starts + 1
         job.phase = RUNNING
-        job.attempts += 1
         job.started = now
-        if job.attempts == 1:
+        if not job.attempts:
             job.began = now
+        job.attempts += 1
 
     def conclude(
         self,
@@ -123,24 +118,12 @@ class Board:
         blocked_by: str | None = None,
     ) -> None:
         """Write the outcome. What it means for the dependents is the caller's next line."""
-        if job.phase != DONE:
+        if job.phase == DONE:
+            del self.outcomes[job.name]
+        else:
             job.phase = DONE
             self.unfinished -= 1
-        self.outcomes.pop(job.name, None)
-        self._record(
-            job,
-            Outcome(
-                name=job.name,
-                status=status,
-                attempts=job.attempts,
-                started=job.began,
-                ended=now,
-                error=error,
-                blocked_by=blocked_by,
-            ),
-        )
-
-    def _record(self, job: Job, outcome: Outcome) -> None:
+        outcome = Outcome(job.name, status, job.attempts, job.began, now, error, blocked_by)
         job.outcome = self.outcomes[job.name] = outcome
         if self.events is not None:
             self.events.append(Finished(outcome=outcome))
@@ -149,8 +132,8 @@ class Board:
         """The job counts as done for its dependents; which of them are ready now?"""
         newly = []
         for dependent in job.dependents:
-            dependent.pending -= 1
-            if not dependent.pending and dependent.phase == WAITING:
+            left = dependent.pending = dependent.pending - 1
+            if not left and dependent.phase == WAITING:
                 self.make_ready(dependent)
                 newly.append(dependent.name)
         return newly
@@ -278,7 +261,7 @@ class Board:
                 continue
             found += job.dependents
             if blocker is not None:
-                self._record(job, replace(outcome, blocked_by=blocker))
+                self.conclude(job, Status.BLOCKED, now, blocked_by=blocker)
             elif self.stopping:
                 self.conclude(job, Status.CANCELLED, now)
             else:

@@ -105,15 +105,19 @@ def link(graph: Graph, publishable: Iterable[str] | None) -> dict[str, Job]:
 def attach(
     job: Job, names: Iterable[str], jobs: Mapping[str, Job], known: Mapping[str, object]
 ) -> None:
-    dependencies = job.dependencies
-    for name in names:
-        dependency = jobs.get(name)
-        if dependency is not None:
-            dependencies.append(dependency)
-            dependency.dependents.append(job)
-        elif name not in known:
-            log.warning("unknown dependency taken as satisfied", package=job.name, dependency=name)
-    job.pending = len(dependencies)
+    names = tuple(names)
+    try:
+        job.dependencies = [jobs[name] for name in names]
+    except KeyError:
+        job.dependencies = [jobs[name] for name in names if name in jobs]
+        for name in names:
+            if name not in jobs and name not in known:
+                log.warning(
+                    "unknown dependency taken as satisfied", package=job.name, dependency=name
+                )
+    for dependency in job.dependencies:
+        dependency.dependents.append(job)
+    job.pending = len(job.dependencies)
 
 
 def weigh(jobs: Mapping[str, Job], durations: Mapping[str, float]) -> float:
@@ -131,9 +135,11 @@ def weigh(jobs: Mapping[str, Job], durations: Mapping[str, float]) -> float:
     for job in settled:
         job.chain = chain = job.chain + job.duration
         for dependency in job.dependencies:
-            dependency.chain = max(dependency.chain, chain)
-            open_dependents[dependency.index] -= 1
-            if not open_dependents[dependency.index]:
+            if dependency.chain < chain:  # noqa: PLR1730 - the call costs more than the rest
+                dependency.chain = chain
+            index = dependency.index
+            left = open_dependents[index] = open_dependents[index] - 1
+            if not left:
                 settled.append(dependency)
     if len(settled) < len(jobs):
         raise CyclicGraph(path=_cycle([j for j in jobs.values() if open_dependents[j.index]]))

@@ -7,11 +7,9 @@ then calls `_pump`, which starts what may start now. There is no other loop, and
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import random
 from contextlib import nullcontext
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from types import CoroutineType, MappingProxyType
@@ -27,32 +25,17 @@ from releasekit.errors import (
     JobTimedOut,
     RetryAt,
 )
+from releasekit.scheduler import words
 from releasekit.scheduler.board import Board
 from releasekit.scheduler.jobs import DONE, RETRYING, RUNNING, Graph, Job, Lane, link
+from releasekit.scheduler.settings import Settings, check, needs_upstream
 from releasekit.scheduler.signals import pause_and_resume
-from releasekit.scheduler.words import (
-    ConcurrencyChanged,
-    Event,
-    LaneClosed,
-    LaneOpened,
-    OnError,
-    Outcome,
-    Paused,
-    Result,
-    Resumed,
-    RetryScheduled,
-    Started,
-    Stats,
-    Status,
-    Stopping,
-)
+from releasekit.scheduler.words import OnError, Result, Stats, Status
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    Publish = Callable[[str], Awaitable[object]]
-    PublishWithUpstream = Callable[[str, Mapping[str, Outcome]], Awaitable[object]]
-    Backpressure = Callable[[str], Awaitable[bool | None]]
+    from releasekit.scheduler.settings import Backpressure, Observe, Publish, PublishWithUpstream
 
 _T = TypeVar("_T")
 
@@ -67,22 +50,6 @@ class _Interruption(Enum):
     TIMEOUT = 1
     REMOVAL = 2
     REMOVAL_THAT_BLOCKS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
-    max_retries: int
-    retry_base_delay: float
-    task_timeout: float | None
-    backpressure: Backpressure | None
-    observe: Callable[[Event], None] | None
-    rng: random.Random
-
-    def __post_init__(self) -> None:
-        _check("max_retries", self.max_retries, at_least=0)
-        _check("retry_base_delay", self.retry_base_delay, at_least=0)
-        if self.task_timeout is not None:
-            _check("task_timeout", self.task_timeout, at_least=0.001)
 
 
 class Scheduler:
@@ -108,11 +75,11 @@ class Scheduler:
         lane_limits: Mapping[str, int] | None = None,
         on_error: Mapping[str, OnError] | OnError = OnError.SKIP,
         backpressure: Backpressure | None = None,
-        observe: Callable[[Event], None] | None = None,
+        observe: Observe | None = None,
         rng: random.Random | None = None,
     ) -> Self:
         """`graph` maps a name to the names it needs; without `publishable` all of it runs."""
-        settings = _Settings(
+        settings = Settings(
             max_retries=max_retries,
             retry_base_delay=retry_base_delay,
             task_timeout=task_timeout,
@@ -121,9 +88,9 @@ class Scheduler:
             rng=rng or random.Random(),  # noqa: S311 - spreads retries, guards nothing
         )
         for name, duration in (durations or {}).items():
-            _check(f"durations[{name}]", duration, at_least=0)
+            check(f"durations[{name}]", duration, at_least=0)
         for lane, limit in (lane_limits or {}).items():
-            _check(f"lane_limits[{lane}]", limit, at_least=1)
+            check(f"lane_limits[{lane}]", limit, at_least=1)
         board = Board(
             link(graph, publishable),
             durations=durations or {},
@@ -137,8 +104,8 @@ class Scheduler:
             scheduler.mark_done(name)
         return scheduler
 
-    def __init__(self, board: Board, settings: _Settings, concurrency: int) -> None:
-        _check("concurrency", concurrency, at_least=1)
+    def __init__(self, board: Board, settings: Settings, concurrency: int) -> None:
+        check("concurrency", concurrency, at_least=1)
         self._board = board
         self._settings = settings
         self._concurrency = concurrency
@@ -157,6 +124,7 @@ class Scheduler:
         self._retries: dict[Job, tuple[BaseException, asyncio.TimerHandle]] = {}
         self._watchdog: asyncio.TimerHandle | None = None
         self._admission: asyncio.Task[bool | None] | None = None
+        self._granted: Job | None = None
         self._refused = False
 
     async def run(
@@ -198,13 +166,13 @@ class Scheduler:
         """Nothing starts until `resume`; what is in flight goes on, and so do its timeouts."""
         if not self._paused:
             self._paused = True
-            self._emit(Paused())
+            self._emit(words.Paused())
             self._pump()
 
     def resume(self) -> None:
         if self._paused:
             self._paused = False
-            self._emit(Resumed())
+            self._emit(words.Resumed())
             self._pump()
 
     def cancel(self) -> None:
@@ -212,16 +180,16 @@ class Scheduler:
         self._cancels += 1
         self._stop()
         if self._cancels > 1:
-            self._emit(Stopping(ends_running=True))
+            self._emit(words.Stopping(ends_running=True))
             for task in self._running:
                 task.cancel()
         self._pump()
 
     def set_concurrency(self, concurrency: int) -> None:
         """Takes effect at once for starts; a lower limit ends nothing that runs."""
-        _check("concurrency", concurrency, at_least=1)
+        check("concurrency", concurrency, at_least=1)
         self._concurrency = concurrency
-        self._emit(ConcurrencyChanged(concurrency=concurrency))
+        self._emit(words.ConcurrencyChanged(concurrency=concurrency))
         self._pump()
 
     def close_lane(self, lane: str, until: float) -> None:
@@ -262,14 +230,14 @@ class Scheduler:
         if name in deps:
             raise CyclicGraph(path=(name, name))
         if duration is not None:
-            _check("duration", duration, at_least=0)
+            check("duration", duration, at_least=0)
         if self._over or self._board.stopping:
             return False
         added = self._board.add(name, deps, lane, duration, self._now())
         self._pump()
         return added
 
-    def remove_package(self, name: str, *, block_dependents: bool = False) -> bool:
+    def remove_package(self, name: str, block_dependents: bool = False) -> bool:
         """False if the package is unknown or already has an outcome other than blocked.
 
         Dependents no longer wait for it, or are blocked by it. Running work is ended first; if it
@@ -284,7 +252,8 @@ class Scheduler:
             self._interrupted[job] = (
                 _Interruption.REMOVAL_THAT_BLOCKS if block_dependents else _Interruption.REMOVAL
             )
-            next(task for task, running in self._running.items() if running is job).cancel()
+            for task in [task for task, running in self._running.items() if running is job]:
+                task.cancel()
             return True
         self._drop_retry(job)
         self._board.remove(job, self._now(), block=block_dependents)
@@ -301,48 +270,45 @@ class Scheduler:
     def _now(self) -> float | None:
         return self._loop.time() if self._started else None
 
-    def _emit(self, event: Event) -> None:
+    def _emit(self, event: words.Event) -> None:
         if self._board.events is not None:
             self._board.events.append(event)
 
     def _with_upstream(self, publish_fn: Publish | PublishWithUpstream) -> Publish:
-        if not _needs_two(publish_fn):
+        if not needs_upstream(publish_fn):
             return cast("Publish", publish_fn)
-        takes_upstream = cast("PublishWithUpstream", publish_fn)
-        return lambda name: takes_upstream(name, self._board.upstream(name))
+        publish = cast("PublishWithUpstream", publish_fn)
+        return lambda name: publish(name, self._board.upstream(name))
 
     def _pump(self) -> None:
         """Start what may start, tell the observer, and notice the end."""
-        if not self._pumping and self._live:
-            # Set while starting, because publish_fn may call back before it returns a coroutine.
+        if self._pumping or not self._started:
+            return
+        board, running = self._board, self._running
+        if self._live:
+            # publish_fn may call back before it has returned its coroutine.
             self._pumping = True
             try:
-                self._start_ready()
+                now = self._loop.time()
+                while len(running) < self._concurrency and not (self._paused or board.stopping):
+                    job = board.next_ready()
+                    if job is None:
+                        break
+                    if self._settings.backpressure is not None and job is not self._granted:
+                        self._ask(self._settings.backpressure, job)
+                        break
+                    self._start(job, now)
             finally:
                 self._pumping = False
-        if self._board.events and not self._pumping:
+        if board.events:
             self._deliver()
-        if (
-            not self._board.unfinished
-            and not self._running
-            and self._live
-            and self._admission is None
-            and not self._finished.done()
-        ):
+        if not board.unfinished:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._live and not (self._running or self._admission or self._finished.done()):
             self._live = False
             self._finished.set_result(None)
-
-    def _start_ready(self) -> None:
-        running, board = self._running, self._board
-        while len(running) < self._concurrency and not self._paused and not board.stopping:
-            job = board.next_ready()
-            if job is None:
-                return
-            if self._settings.backpressure is not None:
-                if self._admission is None and not self._refused:
-                    self._ask(job, self._settings.backpressure)
-                return
-            self._start(job)
 
     def _deliver(self) -> None:
         observe, events = self._settings.observe, self._board.events
@@ -358,8 +324,7 @@ class Scheduler:
         finally:
             self._delivering = False
 
-    def _start(self, job: Job) -> None:
-        now = self._loop.time()
+    def _start(self, job: Job, now: float) -> None:
         self._board.begin(job, now)
         try:
             work = self._publish(job.name)
@@ -370,12 +335,12 @@ class Scheduler:
         task: asyncio.Task[object] = self._loop.create_task(work)
         self._running[task] = job
         task.add_done_callback(self._ended)
-        if self._watchdog is None and self._settings.task_timeout is not None:
-            self._watchdog = self._loop.call_at(
-                now + self._settings.task_timeout, self._end_overdue, self._settings.task_timeout
-            )
+        if job in self._interrupted or self._cancels > 1:
+            task.cancel()  # publish_fn asked for its own end before it returned its coroutine
+        if self._watchdog is None:
+            self._watch(job)
         if self._board.events is not None:
-            self._emit(Started(name=job.name, lane=job.lane.name, attempt=job.attempts))
+            self._emit(words.Started(name=job.name, lane=job.lane.name, attempt=job.attempts))
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         job = self._running.pop(task)
@@ -383,16 +348,17 @@ class Scheduler:
         self._refused = False
         now = self._loop.time()
         why = self._interrupted.pop(job, None) if self._interrupted else None
-        error = None if task.cancelled() else task.exception()
+        cancelled = task.cancelled()
+        error = None if cancelled else task.exception()
         if job.phase == DONE:
             if error is not None:
                 log.warning("work failed after it was marked done", package=job.name, error=error)
-        elif error is None and not task.cancelled():
-            already = task.result() is Status.ALREADY_PUBLISHED
-            status = Status.ALREADY_PUBLISHED if already else Status.PUBLISHED
-            self._board.publish(job, status, now)
-        else:
+        elif error is not None or cancelled:
             self._ended_badly(job, error, why, now)
+        elif task.result() is Status.ALREADY_PUBLISHED:
+            self._board.publish(job, Status.ALREADY_PUBLISHED, now)
+        else:
+            self._board.publish(job, Status.PUBLISHED, now)
         self._pump()
 
     def _ended_badly(
@@ -408,7 +374,7 @@ class Scheduler:
             self._board.remove(job, now, block=blocks, error=error)
         elif error is not None:
             self._failed(job, error, now)
-        elif self._cancels > 1 or self._finished.cancelled():
+        elif self._cancels > 1:
             self._board.conclude(job, Status.CANCELLED, now)
         else:
             self._give_up(job, JobCancelled(name=job.name), now)
@@ -428,7 +394,9 @@ class Scheduler:
         due = max(not_before, now + delay)
         job.phase = RETRYING
         self._retries[job] = error, self._loop.call_at(due, self._retry, job)
-        self._emit(RetryScheduled(name=job.name, attempt=job.attempts, error=error, not_before=due))
+        self._emit(
+            words.RetryScheduled(name=job.name, attempt=job.attempts, error=error, not_before=due)
+        )
 
     def _give_up(self, job: Job, error: BaseException, now: float) -> None:
         if self._board.fail(job, error, now) is OnError.FAIL:
@@ -443,22 +411,27 @@ class Scheduler:
         if job in self._retries:
             self._retries.pop(job)[1].cancel()
 
+    def _watch(self, first: Job) -> None:
+        """One timer serves all jobs: with one timeout for all, they expire in order."""
+        timeout = self._settings.task_timeout
+        if timeout is not None:
+            self._watchdog = self._loop.call_at(first.started + timeout, self._end_overdue, timeout)
+
     def _end_overdue(self, timeout: float) -> None:
-        """One timer serves all: the timeout is the same for all, so they expire in order."""
         self._watchdog = None
         now = self._loop.time()
         for task, job in self._running.items():
             if job in self._interrupted:
                 continue
             if job.started + timeout > now:
-                self._watchdog = self._loop.call_at(
-                    job.started + timeout, self._end_overdue, timeout
-                )
+                self._watch(job)
                 return
             self._interrupted[job] = _Interruption.TIMEOUT
             task.cancel()
 
-    def _ask(self, job: Job, backpressure: Backpressure) -> None:
+    def _ask(self, backpressure: Backpressure, job: Job) -> None:
+        if self._admission is not None or self._refused:
+            return
         admission = self._loop.create_task(_call(backpressure, job.name))
         admission.add_done_callback(partial(self._answered, job))
         self._admission = admission
@@ -473,17 +446,14 @@ class Scheduler:
             self._stop_with(error)
         elif admission.result() is False and self._running:
             self._refused = True
-        elif (
-            not (self._paused or self._board.stopping)
-            and len(self._running) < self._concurrency
-            and self._board.may_start(job)
-        ):
-            self._start(job)
+        else:
+            self._granted = job
         self._pump()
+        self._granted = None
 
     def _close(self, lane: Lane, until: float) -> None:
         lane.closed_until = until
-        self._emit(LaneClosed(lane=lane.name, until=until))
+        self._emit(words.LaneClosed(lane=lane.name, until=until))
         if self._live:
             self._set_gate(lane)
 
@@ -496,13 +466,13 @@ class Scheduler:
 
     def _open(self, lane: Lane) -> None:
         lane.closed_until = lane.timer = None
-        self._emit(LaneOpened(lane=lane.name))
+        self._emit(words.LaneOpened(lane=lane.name))
         self._pump()
 
     def _stop(self) -> None:
         if self._board.stopping:
             return
-        self._emit(Stopping(ends_running=False))
+        self._emit(words.Stopping(ends_running=False))
         self._board.cancel_rest(
             self._now(), {job: error for job, (error, _) in self._retries.items()}
         )
@@ -517,6 +487,7 @@ class Scheduler:
 
     async def _end_running(self) -> None:
         """`run` itself was cancelled: no task may outlive it."""
+        self._cancels += 2
         self._stop()
         while tasks := [*self._running, *filter(None, [self._admission])]:
             for task in tasks:
@@ -525,6 +496,7 @@ class Scheduler:
                 await asyncio.wait(tasks)
             except asyncio.CancelledError:
                 continue  # run() raises the first one when the tasks have ended
+        self._pump()
 
     def _drop_timers(self) -> None:
         if self._watchdog is not None:
@@ -544,19 +516,3 @@ async def _wait(work: Awaitable[object]) -> object:
 
 async def _raise(error: Exception) -> None:
     raise error
-
-
-def _needs_two(publish_fn: Callable[..., object]) -> bool:
-    """A second parameter with a default belongs to the caller, unless it is named `upstream`."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    try:
-        parameters = inspect.signature(publish_fn).parameters.values()
-    except ValueError:
-        return False
-    second = [parameter for parameter in parameters if parameter.kind in positional][1:2]
-    return any(p.default is p.empty or p.name == "upstream" for p in second)
-
-
-def _check(setting: str, value: float, *, at_least: float) -> None:
-    if not at_least <= value < math.inf:
-        raise BadSetting(setting=setting, value=value, rule=f"at least {at_least:g}, and finite")
