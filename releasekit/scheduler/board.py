@@ -134,7 +134,8 @@ class Board:
         for dependent in job.dependents:
             left = dependent.pending = dependent.pending - 1
             if not left and dependent.phase == WAITING:
-                self.make_ready(dependent)
+                dependent.phase = READY
+                heappush(dependent.lane.ready, (-dependent.chain, dependent.index, dependent))
                 newly.append(dependent.name)
         return newly
 

@@ -105,19 +105,15 @@ def link(graph: Graph, publishable: Iterable[str] | None) -> dict[str, Job]:
 def attach(
     job: Job, names: Iterable[str], jobs: Mapping[str, Job], known: Mapping[str, object]
 ) -> None:
-    names = tuple(names)
-    try:
-        job.dependencies = [jobs[name] for name in names]
-    except KeyError:
-        job.dependencies = [jobs[name] for name in names if name in jobs]
-        for name in names:
-            if name not in jobs and name not in known:
-                log.warning(
-                    "unknown dependency taken as satisfied", package=job.name, dependency=name
-                )
-    for dependency in job.dependencies:
-        dependency.dependents.append(job)
-    job.pending = len(job.dependencies)
+    dependencies = job.dependencies
+    for name in names:
+        dependency = jobs.get(name)
+        if dependency is not None:
+            dependencies.append(dependency)
+            dependency.dependents.append(job)
+        elif name not in known:
+            log.warning("unknown dependency taken as satisfied", package=job.name, dependency=name)
+    job.pending = len(dependencies)
 
 
 def weigh(jobs: Mapping[str, Job], durations: Mapping[str, float]) -> float:

@@ -280,7 +280,7 @@ class Scheduler:
         publish = cast("PublishWithUpstream", publish_fn)
         return lambda name: publish(name, self._board.upstream(name))
 
-    def _pump(self) -> None:
+    def _pump(self, now: float | None = None) -> None:
         """Start what may start, tell the observer, and notice the end."""
         if self._pumping or not self._started:
             return
@@ -289,7 +289,7 @@ class Scheduler:
             # publish_fn may call back before it has returned its coroutine.
             self._pumping = True
             try:
-                now = self._loop.time()
+                now = now or self._loop.time()
                 while len(running) < self._concurrency and not (self._paused or board.stopping):
                     job = board.next_ready()
                     if job is None:
@@ -335,7 +335,7 @@ class Scheduler:
         task: asyncio.Task[object] = self._loop.create_task(work)
         self._running[task] = job
         task.add_done_callback(self._ended)
-        if job in self._interrupted or self._cancels > 1:
+        if self._cancels > 1 or (self._interrupted and job in self._interrupted):
             task.cancel()  # publish_fn asked for its own end before it returned its coroutine
         if self._watchdog is None:
             self._watch(job)
@@ -359,7 +359,7 @@ class Scheduler:
             self._board.publish(job, Status.ALREADY_PUBLISHED, now)
         else:
             self._board.publish(job, Status.PUBLISHED, now)
-        self._pump()
+        self._pump(now)
 
     def _ended_badly(
         self, job: Job, error: BaseException | None, why: _Interruption | None, now: float

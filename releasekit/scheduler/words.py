@@ -158,7 +158,7 @@ class Stats:
     """Seconds to go if every slot stays busy; None where durations are unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result:
     outcomes: Mapping[str, Outcome]
     """One for every package, in the order in which they were reached."""
@@ -188,6 +188,11 @@ class Result:
     def ok(self) -> bool:
         fine = (Status.PUBLISHED, Status.ALREADY_PUBLISHED, Status.REMOVED)
         return all(outcome.status in fine for outcome in self.outcomes.values())
+
+    def __repr__(self) -> str:
+        # asyncio.run() formats what its task returned, only to throw the text away: an entry for
+        # every package would cost half as much again as the run.
+        return f"<Result of {len(self.outcomes)} packages>"
 
     def _named(self, *statuses: Status) -> tuple[str, ...]:
         return tuple(o.name for o in self.outcomes.values() if o.status in statuses)
