@@ -56,6 +56,12 @@ def run(main: Coroutine[object, object, T]) -> T:
         assert not complaints, complaints
         return result
     finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
+        loop.run_until_complete(_end_tasks())
         loop.close()
+
+
+async def _end_tasks() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
