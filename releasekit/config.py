@@ -11,11 +11,17 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from releasekit import manifest
 from releasekit.errors import BadValue, TwoConfigs, UnknownKey, WrongType
+from releasekit.model import PinPolicy
+
+if TYPE_CHECKING:
+    from releasekit.model import Package
 
 FILE_NAME = "releasekit.toml"
 
@@ -41,10 +47,11 @@ def _not_empty(values: tuple[str, ...]) -> str | None:
 def _option(
     help_text: str,
     example: str,
-    check: typing.Callable[[Any], str | None],
+    check: typing.Callable[[Any], str | None] | None,
     default: Any = None,  # noqa: ANN401 - the field's own annotation says
 ) -> Any:  # noqa: ANN401
-    return field(default=default, metadata={"help": help_text, "example": example, "check": check})
+    metadata = {"help": help_text, "example": example, "check": check}
+    return field(default_factory=lambda: default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +70,30 @@ class RegistrySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PinSettings:
+    """How siblings' versions are written into the artifacts."""
+
+    policy: PinPolicy = _option(  # noqa: RUF009 - it makes a field
+        "exact (==1.2.3), compatible (~=1.2.3), minimum (>=1.2.3), or keep what is written.",
+        '"exact"',
+        None,
+        PinPolicy.EXACT,
+    )
+    packages: Mapping[str, PinPolicy] = _option(
+        "Other policies for packages, by name, id or glob; the first that matches counts.",
+        '{ "acme-*" = "minimum" }',
+        None,
+        {},
+    )
+
+    def policy_of(self, package: Package) -> PinPolicy:
+        for pattern, policy in self.packages.items():
+            if fnmatchcase(package.id, pattern) or fnmatchcase(package.name, pattern):
+                return policy
+        return self.policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     roots: tuple[str, ...] = _option(
         "Folders to look for workspaces in. Default: those a person would find.",
@@ -76,6 +107,7 @@ class Config:
         _not_empty,
         (),
     )
+    pins: PinSettings = field(default_factory=PinSettings)
     registries: Mapping[str, RegistrySettings] = field(default_factory=dict)
 
 
@@ -191,6 +223,15 @@ def _convert(source: _Source, hint: Any, value: object, key: tuple[str, ...]) ->
         }
     if is_dataclass(hint) and isinstance(hint, type):
         return _table(source, hint, value, key)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        if value not in list(hint):
+            raise BadValue(
+                file=source.file,
+                line=source.line_of(key),
+                key=".".join(key),
+                problem=f"it is one of {', '.join(f'`{one}`' for one in hint)}",
+            )
+        return hint(str(value))
     if origin is tuple:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise _wrong_type(source, key, "a list of strings", value)

@@ -23,12 +23,6 @@ def _answer(root: Path, arguments: Sequence[str]) -> str | None:
         return None
 
 
-def git_path(root: Path, name: str) -> Path | None:
-    """Where git keeps `name` for this checkout; None outside of a repository or without git."""
-    answer = _answer(root, ["rev-parse", "--git-path", name])
-    return None if answer is None else root / answer
-
-
 def head(root: Path) -> str | None:
     """The commit that is checked out; None where there is none yet."""
     return _answer(root, ["rev-parse", "--verify", "--quiet", "HEAD"])

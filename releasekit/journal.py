@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from releasekit import events, git
+from releasekit import events
 from releasekit.errors import DamagedJournal, ForeignEvent
 
 if TYPE_CHECKING:
@@ -108,11 +108,3 @@ def _decode(path: Path, number: int, line: bytes, previous: str) -> tuple[str, e
         return expected, events.from_json(json.loads(body + "}"))
     except (UnicodeDecodeError, json.JSONDecodeError, ForeignEvent) as error:
         raise DamagedJournal(path=path, line=number, problem=str(error)) from error
-
-
-def directory(root: Path) -> Path:
-    """Where runs are kept: inside git's folder, so that no artifact and no commit holds them."""
-    kept = git.git_path(root, "releasekit")
-    if kept is None or kept.parent.stat().st_dev != root.stat().st_dev:
-        return root / ".releasekit"
-    return kept

@@ -6,20 +6,26 @@ place of a file. A byte order mark is dropped, as every package manager does.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import stat
 import tomllib
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from releasekit.errors import BrokenManifest, UnreadableManifest, WrongManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import yaml
+
+    Reader = Callable[[Path, Callable[[], bytes | None]], bytes | None]
+
+_READER: ContextVar[Reader | None] = ContextVar("reader", default=None)
 
 MAX_BYTES = 1_000_000
 MAX_KEY_DEPTH = 64
@@ -46,7 +52,30 @@ def read_text(file: Path, *, limit: int = MAX_BYTES) -> str | None:
         ) from error
 
 
+@contextlib.contextmanager
+def reading_through(reader: Reader) -> Iterator[None]:
+    """Let `reader` answer for manifests; it gets the path and the plain way to read it."""
+    token = _READER.set(reader)
+    try:
+        yield
+    finally:
+        _READER.reset(token)
+
+
+def refuse_link_out(file: Path, root: Path) -> None:
+    """A manifest may be a link, but not to a file of somebody else's."""
+    if file.is_symlink() and not file.resolve().is_relative_to(root):
+        raise UnreadableManifest(file=file, problem="it is a link out of the repository")
+
+
 def _read_bytes(file: Path, limit: int) -> bytes | None:
+    reader = _READER.get()
+    if reader is None:
+        return _read_regular(file, limit)
+    return reader(file, lambda: _read_regular(file, limit))
+
+
+def _read_regular(file: Path, limit: int) -> bytes | None:
     try:
         # A FIFO without a writer blocks open() for ever unless O_NONBLOCK is set.
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

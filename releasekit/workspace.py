@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from releasekit.ecosystems import Standing, all_ecosystems
 from releasekit.errors import ManifestError, MemberOutside, NoPackages
 from releasekit.folders import NEVER_ENTERED, VIRTUAL_ENVIRONMENT
+from releasekit.manifest import reading_through
 from releasekit.model import Workspace
+from releasekit.pins.originals import Originals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from releasekit.ecosystems import Ecosystem
+    from releasekit.ecosystems import Discovery, Ecosystem
     from releasekit.model import Package
 
 _SEARCH_DEPTH = 3
@@ -39,16 +41,9 @@ def find_root(start: Path) -> Path:
 
 def load(root: Path, *, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = ()) -> Workspace:
     root = root.resolve()
-    starts = {start: _search_all(root, start) for start in roots or (".",)}
-    for start, folders in starts.items():
-        if not any(folders.values()):
-            raise NoPackages(folder=root / start)
-    found = [
-        ecosystem.discover(
-            root, tuple(dict.fromkeys(one for folders in starts.values() for one in folders[name]))
-        )
-        for name, ecosystem in _by_name().items()
-    ]
+    # A live run may have the manifests pinned; what counts is what the person wrote.
+    with reading_through(Originals(root).read):
+        found = _discover(root, roots or (".",))
     packages = [package for discovery in found for package in discovery.packages]
     warnings = [warning for discovery in found for warning in discovery.warnings]
     packages = [_excluded(package, exclude) for package in packages]
@@ -65,6 +60,21 @@ def load(root: Path, *, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = 
         ),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _discover(root: Path, starts: Sequence[str]) -> list[Discovery]:
+    ecosystems = all_ecosystems()
+    folders: dict[str, list[str]] = {ecosystem.name: [] for ecosystem in ecosystems}
+    for start in starts:
+        here = {ecosystem.name: _search(ecosystem, root, start) for ecosystem in ecosystems}
+        if not any(here.values()):
+            raise NoPackages(folder=root / start)
+        for name, found in here.items():
+            folders[name] += found
+    return [
+        ecosystem.discover(root, tuple(dict.fromkeys(folders[ecosystem.name])))
+        for ecosystem in ecosystems
+    ]
 
 
 def _excluded(package: Package, exclude: Iterable[str]) -> Package:
@@ -95,14 +105,6 @@ def _told_apart(packages: Sequence[Package], warnings: list[str]) -> Iterator[Pa
             yield replace(package, publishable=False, reason=f"`{package.id}` is also in {others}")
         else:
             yield package
-
-
-def _by_name() -> dict[str, Ecosystem]:
-    return {ecosystem.name: ecosystem for ecosystem in all_ecosystems()}
-
-
-def _search_all(root: Path, start: str) -> dict[str, list[str]]:
-    return {name: _search(ecosystem, root, start) for name, ecosystem in _by_name().items()}
 
 
 def _search(ecosystem: Ecosystem, root: Path, start: str) -> list[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import ReleaseKit
 
-COMMANDS = ("init", "publish", "demo", "discover", "graph")
+COMMANDS = ("init", "publish", "demo", "discover", "graph", "recover", "status")
 
 
 def test_version(releasekit: ReleaseKit) -> None:
@@ -276,7 +276,7 @@ def test_init_writes_a_config_that_loads_and_never_overwrites(
     examples = [
         line.removeprefix("# ")
         for line in text.splitlines()
-        if line.startswith("# ") and (" = " in line or line.startswith("# [registries."))
+        if line.startswith("# ") and (" = " in line or line.startswith("# ["))
     ]
     file.write_text("\n".join(example for example in examples if "roots" not in example))
     assert releasekit(cwd=tmp_path).code == 0

@@ -98,7 +98,7 @@ def test_a_key_like_no_other_gets_the_list_of_keys(tmp_path: Path) -> None:
     write(tmp_path, "zzz = 1\n")
     with pytest.raises(UnknownKey) as caught:
         config.load(tmp_path)
-    assert caught.value.hint == "the keys here are `roots`, `exclude`, `registries`"
+    assert caught.value.hint == "the keys here are `roots`, `exclude`, `pins`, `registries`"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,8 @@ def test_a_wrong_type_says_what_was_expected(
         ('roots = ["../elsewhere"]\n', "leads out of the repository"),
         ('roots = ["/etc"]\n', "leads out of the repository"),
         ('exclude = [""]\n', "an empty name"),
+        ('[pins]\npolicy = "exakt"\n', "it is one of `exact`, `compatible`, `minimum`, `keep`"),
+        ('[pins.packages]\n"a-*" = "x"\n', "it is one of `exact`"),
     ],
 )
 def test_a_bad_value_says_why(tmp_path: Path, text: str, problem: str) -> None:

@@ -117,9 +117,3 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_run_ids_sort_by_time_and_do_not_repeat() -> None:
     assert journal.new_run_id(0.0) < journal.new_run_id(1_800_000_000.0)
     assert len({journal.new_run_id(0.0) for _ in range(100)}) == 100
-
-
-def test_runs_are_kept_inside_git_and_beside_the_files_without_it(tmp_path: Path) -> None:
-    assert journal.directory(tmp_path) == tmp_path / ".releasekit"
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    assert journal.directory(tmp_path) == tmp_path / ".git" / "releasekit"

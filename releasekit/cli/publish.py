@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from releasekit.cli.shell import Shell
     from releasekit.config import RegistrySettings
@@ -33,6 +33,9 @@ def register(app: typer.Typer) -> None:
 def publish(
     ctx: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    lock_timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a running release.")
+    ] = 0.0,
     registry: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=URL", help="`pypi=UPLOAD_URL,INDEX_URL` or `npm=URL`."),
@@ -49,7 +52,10 @@ def publish(
     shell: Shell = ctx.obj
     root = shell.root()
     request = PublishRequest(
-        root=root, config=config.load(root), registries=parse_registries(registry or [])
+        root=root,
+        config=config.load(root),
+        registries=parse_registries(registry or []),
+        lock_timeout=lock_timeout,
     )
     state = run_and_show(shell, request, yes=yes)
     raise typer.Exit(0 if state.ok else 1)
@@ -64,11 +70,49 @@ def run_and_show(shell: Shell, request: PublishRequest, *, yes: bool) -> RunStat
 
     shell.start_logging()
     state = asyncio.run(
-        publisher.run(request, observe=_reader(shell), approve=_approval(shell, yes=yes))
+        _until_signal(
+            publisher.run(
+                request,
+                observe=_reader(shell),
+                approve=_approval(shell, yes=yes),
+                note_recovery=shell.note_recovery,
+            )
+        )
     )
     if shell.output is Output.TEXT:
         shell.print(plain.summary(state, shell.style))
     return state
+
+
+async def _until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
+    """A signal cancels the run: builds end, files go back, then we exit."""
+    import asyncio
+    import signal
+
+    from releasekit.errors import StoppedBySignal
+
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(run)
+    received: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        if not received:  # a second one must not interrupt the clearing up
+            task.cancel()
+        received.append(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise StoppedBySignal(signal=received[0].name) from None
+        raise
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 def _reader(shell: Shell) -> Callable[[Event], None]:

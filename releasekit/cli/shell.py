@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from releasekit.config import Config
     from releasekit.errors import ReleaseKitError
     from releasekit.model import Workspace
+    from releasekit.pins import Recovery
 
 
 class Output(StrEnum):
@@ -55,12 +56,20 @@ class Shell:
         return workspace.find_root(Path.cwd())
 
     def load(self) -> tuple[Workspace, Config]:
-        from releasekit import config, workspace
+        from releasekit import config, pins, workspace
 
         root = self.root()
+        self.note_recovery(pins.recover_if_needed(root))
         settings = config.load(root)
         found = workspace.load(root, exclude=settings.exclude, roots=settings.roots)
         return found, settings
+
+    def note_recovery(self, recovery: Recovery) -> None:
+        """Say in one line what an interrupted run had left, if anything."""
+        from releasekit.ui.text import clean
+
+        if told := str(recovery):
+            self.say(f"{self.style('note:', '1;36', sys.stderr)} {clean(told)}")
 
     def uses_color(self, stream: Any) -> bool:  # noqa: ANN401 - any text stream
         if self.color is not Color.AUTO:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import RegistrySettings
-    from releasekit.model import Edge, Member, Package
+    from releasekit.model import Edge, Member, Package, PinPolicy, Workspace
 
 
 class Standing(IntEnum):
@@ -65,6 +65,17 @@ class Answer:
     words: str
 
 
+class Pinner(Protocol):
+    def __call__(
+        self,
+        package: Package,
+        content: bytes,
+        siblings: Mapping[str, str | None],
+        policy: PinPolicy,
+    ) -> bytes:
+        """The manifest with its siblings' versions (None: only a build can tell it)."""
+
+
 class Registry(Protocol):
     """Where one package's artifacts go."""
 
@@ -99,6 +110,9 @@ class Ecosystem(Discovers, Protocol):
     """`pypi`, `npm`: the prefix of its packages' ids and its default registry's name."""
     registry_keys: tuple[str, ...]
     """The keys of `[registries.NAME]` that say where such a registry is."""
+
+    def pinner(self, workspace: Workspace) -> Pinner:
+        """How this workspace's manifests say which siblings they were released with."""
 
     async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
         """Leave the package's artifacts, and nothing else that counts as one, in `out`."""

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
-    from releasekit.ecosystems import Discovery, Registry, Standing
-    from releasekit.model import Package
+    from releasekit.ecosystems import Discovery, Pinner, Registry, Standing
+    from releasekit.model import Package, PinPolicy, Workspace
 
 
 class Node:
@@ -27,6 +27,33 @@ class Node:
         from releasekit.ecosystems.node import discovery
 
         return discovery.discover(root, folders)
+
+    def pinner(self, workspace: Workspace) -> Pinner:
+        from releasekit.ecosystems.node import pins, tools
+
+        catalogs = {
+            member.root: setup.catalogs
+            for member in workspace.members
+            if member.ecosystem == self.name
+            and (setup := tools.read(workspace.root / member.root, warn=lambda _: None))
+        }
+
+        def pin(
+            package: Package,
+            content: bytes,
+            siblings: Mapping[str, str | None],
+            policy: PinPolicy,
+        ) -> bytes:
+            member = workspace.member_of(package)
+            return pins.pinned(
+                content,
+                manifest=package.manifest,
+                siblings=siblings,
+                policy=policy,
+                catalogs=catalogs.get(member.root) if member else None,
+            )
+
+        return pin
 
     async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
         from releasekit.ecosystems.node import build

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
-    from releasekit.ecosystems import Discovery, Registry, Standing
-    from releasekit.model import Package
+    from releasekit.ecosystems import Discovery, Pinner, Registry, Standing
+    from releasekit.model import Package, PinPolicy, Workspace
 
 
 class Python:
@@ -27,6 +27,19 @@ class Python:
         from releasekit.ecosystems.python import discovery
 
         return discovery.discover(root, folders)
+
+    def pinner(self, workspace: Workspace) -> Pinner:  # noqa: ARG002 - pyproject.toml says it all
+        from releasekit.ecosystems.python import pins
+
+        def pin(
+            package: Package,
+            content: bytes,
+            siblings: Mapping[str, str | None],
+            policy: PinPolicy,
+        ) -> bytes:
+            return pins.pinned(content, manifest=package.manifest, siblings=siblings, policy=policy)
+
+        return pin
 
     async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
         from releasekit.ecosystems.python import build
