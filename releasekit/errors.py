@@ -8,7 +8,7 @@ ReleaseKitError                 exit 1
 │   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
 │   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
 │   ├── ManifestError           ├ MissingManifest, UnreadableManifest, BrokenManifest,
-│   │                           │ WrongManifest, MemberOutside, NoPackages
+│   │                             WrongManifest, MemberOutside, NoPackages
 │   └── PinError                └ BoundExcludesSibling, DirectReference, DynamicField, …
 ├── Interrupted                 exit 3: stopped on purpose; running again continues
 │   └── PinsInterrupted

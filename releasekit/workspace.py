@@ -62,18 +62,16 @@ def load(root: Path, *, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = 
     )
 
 
-def _discover(root: Path, starts: Sequence[str]) -> list[Discovery]:
-    ecosystems = all_ecosystems()
-    folders: dict[str, list[str]] = {ecosystem.name: [] for ecosystem in ecosystems}
-    for start in starts:
-        here = {ecosystem.name: _search(ecosystem, root, start) for ecosystem in ecosystems}
-        if not any(here.values()):
+def _discover(root: Path, roots: Sequence[str]) -> list[Discovery]:
+    starts = {start: _search_all(root, start) for start in roots}
+    for start, folders in starts.items():
+        if not any(folders.values()):
             raise NoPackages(folder=root / start)
-        for name, found in here.items():
-            folders[name] += found
     return [
-        ecosystem.discover(root, tuple(dict.fromkeys(folders[ecosystem.name])))
-        for ecosystem in ecosystems
+        ecosystem.discover(
+            root, tuple(dict.fromkeys(one for folders in starts.values() for one in folders[name]))
+        )
+        for name, ecosystem in _by_name().items()
     ]
 
 
@@ -105,6 +103,14 @@ def _told_apart(packages: Sequence[Package], warnings: list[str]) -> Iterator[Pa
             yield replace(package, publishable=False, reason=f"`{package.id}` is also in {others}")
         else:
             yield package
+
+
+def _by_name() -> dict[str, Ecosystem]:
+    return {ecosystem.name: ecosystem for ecosystem in all_ecosystems()}
+
+
+def _search_all(root: Path, start: str) -> dict[str, list[str]]:
+    return {name: _search(ecosystem, root, start) for name, ecosystem in _by_name().items()}
 
 
 def _search(ecosystem: Ecosystem, root: Path, start: str) -> list[str]:
