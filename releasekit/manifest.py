@@ -62,6 +62,12 @@ def reading_through(reader: Reader) -> Iterator[None]:
         _READER.reset(token)
 
 
+def refuse_link_out(file: Path, root: Path) -> None:
+    """A manifest may be a link, but not to a file of somebody else's."""
+    if file.is_symlink() and not file.resolve().is_relative_to(root):
+        raise UnreadableManifest(file=file, problem="it is a link out of the repository")
+
+
 def _read_bytes(file: Path, limit: int) -> bytes | None:
     reader = _READER.get()
     if reader is None:

@@ -570,7 +570,7 @@ def test_dynamic_dependencies_come_from_the_lock_and_otherwise_are_warned_of(
     assert not any("uv.lock" in one for one in found.warnings)
 
 
-# What uv 0.13 writes for the workspace above; writing it takes a build of setuptools.
+# In the shape that uv 0.13 writes; having uv write it would take a build of setuptools.
 LOCK = """version = 1
 revision = 5
 requires-python = ">=3.11"

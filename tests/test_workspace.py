@@ -210,6 +210,17 @@ def test_a_pipe_as_manifest_of_a_member_is_an_error(tmp_path: Path) -> None:
         workspace.load(tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["pyproject.toml", "package.json"])
+def test_a_manifest_that_is_a_link_out_of_the_root_is_an_error(tmp_path: Path, kind: str) -> None:
+    uv_workspace(tmp_path / "repo", "a")
+    pnpm_workspace(tmp_path / "repo", "a")
+    original = tmp_path / "repo/packages/a" / kind
+    original.rename(tmp_path / kind)
+    original.symlink_to(tmp_path / kind)
+    with pytest.raises(UnreadableManifest, match="link out of the repository"):
+        workspace.load(tmp_path / "repo")
+
+
 def test_a_broken_manifest_is_told_with_its_place(tmp_path: Path) -> None:
     pnpm_workspace(tmp_path, "a")
     (tmp_path / "packages/a/package.json").write_text('{"name": "a",\n "version" "1"}')
