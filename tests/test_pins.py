@@ -664,6 +664,37 @@ def test_recover_restores_and_says_so(root: Path, releasekit: ReleaseKit) -> Non
     assert releasekit("-C", root, "status").out == "no release is running here\n"
 
 
+def test_the_next_command_repairs_says_so_in_one_line_and_goes_on(
+    root: Path, releasekit: ReleaseKit
+) -> None:
+    before = repository.snapshot(root)
+    leave_pinned(root)
+    result = releasekit("-C", root, "discover")
+    assert result.code == 0
+    assert result.err == "note: restored 4 manifests that an interrupted run left pinned\n"
+    assert "4 packages" in result.out
+    assert harness.differences(before, root) == []
+
+
+def test_reading_commands_see_the_originals_during_a_live_run(
+    root: Path, releasekit: ReleaseKit
+) -> None:
+    quiet = releasekit("-C", root, "discover", "--output", "json")
+    edits = [
+        Edit(
+            path=edit.path,
+            original=edit.original,
+            pinned=edit.original.replace(b'version = "1.0"', b'version = "9.9"'),
+        )
+        for edit in repository.edits(root)
+    ]
+    with pins.applied(edits, root=root):
+        assert b'"9.9"' in contents(root)[0]
+        during = releasekit("-C", root, "discover", "--output", "json")
+    assert during == quiet
+    assert '"1.0"' in during.out
+
+
 @pytest.mark.parametrize("decision", Decision)
 def test_recover_asks_before_it_drops_an_edit(
     root: Path, releasekit: ReleaseKit, decision: Decision
