@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -101,27 +102,12 @@ def build(source: bytes) -> Case:
 CASES = st.binary(min_size=150, max_size=150).map(build)
 
 
-class Slot:
-    """Freed when the work ends, or when it was cancelled before its first step."""
-
-    def __init__(self, watch: Watch, name: str) -> None:
-        self.watch: Watch | None = watch
-        self.name = name
-
-    def free(self) -> None:
-        if self.watch is not None:
-            del self.watch.running[self.name]
-            self.watch = None
-
-    __del__ = free
-
-
 @dataclass
 class Watch:
     """Runs a case and checks, at every start, what must be true at every start."""
 
     case: Case
-    running: dict[str, str] = field(default_factory=dict)
+    works: dict[str, Coroutine[None, None, None]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     paused: bool = False
     cancelled: bool = False
@@ -167,7 +153,8 @@ class Watch:
                 (name, need) in self.freed or self.satisfied(outcomes.get(need))
                 for need in self.dependencies[name]
             ),
-            "lane": lane != "npm" or [*self.running.values()].count(lane) < self.case.lane_limit,
+            "lane": lane != "npm"
+            or [self.lane(other) for other in self.running].count(lane) < self.case.lane_limit,
         }
         self.violations += [f"{rule}: {name}" for rule, kept in rules.items() if not kept]
 
@@ -179,19 +166,20 @@ class Watch:
         return outcome.status in {Status.PUBLISHED, Status.ALREADY_PUBLISHED, Status.REMOVED}
 
     def publish(self, name: str) -> Coroutine[None, None, None]:
-        lane = self.case.lanes.get(name, "default")
-        self.check_start(name, lane)
-        self.running[name] = lane
-        return self.work(name, Slot(self, name))
+        self.check_start(name, self.lane(name))
+        self.works[name] = self.attempt(name)
+        return self.works[name]
 
-    async def work(self, name: str, slot: Slot) -> None:
+    def lane(self, name: str) -> str:
+        return self.case.lanes.get(name, "default")
+
+    @property
+    def running(self) -> list[str]:
+        states = {name: inspect.getcoroutinestate(work) for name, work in self.works.items()}
+        return [name for name, state in states.items() if state != inspect.CORO_CLOSED]
+
+    async def attempt(self, name: str) -> None:
         fault = self.faults[name].pop(0) if self.faults.get(name) else ""
-        try:
-            await self.attempt(name, fault)
-        finally:
-            slot.free()
-
-    async def attempt(self, name: str, fault: str) -> None:
         now = asyncio.get_running_loop().time
         if fault == "hang":
             await asyncio.sleep(1000)
