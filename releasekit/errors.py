@@ -2,15 +2,23 @@
 
 ReleaseKitError                 exit 1
 ├── ToolMissing, ChildFailed, ChildTimedOut
+├── LockUnavailable             ─ LocksUnsupported
+├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
 ├── DoNotRetry, RetryAt         what a job raises, or lets its errors inherit, to steer its retries
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
-│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, BrokenConfig
-│   └── ManifestError           └ BrokenManifest, UnreadableManifest, …
+│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
+│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
+│   ├── ManifestError           ├ MissingManifest, UnreadableManifest, BrokenManifest,
+│   │                             WrongManifest, MemberOutside, NoPackages
+│   └── PinError                └ BoundExcludesSibling, DirectReference, DynamicField, …
 ├── Interrupted                 exit 3: stopped on purpose; running again continues
+│   └── PinsInterrupted
 ├── Locked                      exit 4: another release is running here
+│   └── LockHeld
 └── NeedsRecovery               exit 5: files wait for a decision of yours
+    └── EditConflict, BrokenIntent
 
 A class writes its message and its hint; `__main__` alone turns the class into an exit code.
 """
@@ -38,27 +46,27 @@ class UsageError(ReleaseKitError):
     pass
 
 
-class Interrupted(ReleaseKitError):  # noqa: N818 - a state, named as the exit code is
+class Interrupted(ReleaseKitError):
     pass
 
 
-class Locked(ReleaseKitError):  # noqa: N818
+class Locked(ReleaseKitError):
     pass
 
 
-class NeedsRecovery(ReleaseKitError):  # noqa: N818
+class NeedsRecovery(ReleaseKitError):
     pass
 
 
 # Child processes
 
 
-class ToolMissing(ReleaseKitError):  # noqa: N818
+class ToolMissing(ReleaseKitError):
     def __init__(self, *, tool: str, hint: str) -> None:
         super().__init__(f"`{tool}` was not found on this machine", hint=hint)
 
 
-class ChildFailed(ReleaseKitError):  # noqa: N818
+class ChildFailed(ReleaseKitError):
     def __init__(
         self, *, argv: Sequence[str], returncode: int, tail: str, log: Path | None = None
     ) -> None:
@@ -71,16 +79,461 @@ class ChildFailed(ReleaseKitError):  # noqa: N818
         self.returncode = returncode
 
 
-class ChildTimedOut(ReleaseKitError):  # noqa: N818
+class ChildTimedOut(ReleaseKitError):
     def __init__(self, *, argv: Sequence[str], seconds: float, tail: str) -> None:
         message = f"`{' '.join(argv)}` did not end within {seconds:g} s and was stopped"
         super().__init__(f"{message}\n{tail}" if tail else message)
 
 
+# Configuration
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class UnknownKey(ConfigError):
+    def __init__(
+        self, *, file: Path, line: int, key: str, did_you_mean: str | None, known: Sequence[str]
+    ) -> None:
+        hint = (
+            f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else f"the keys here are {', '.join(f'`{name}`' for name in known)}"
+        )
+        super().__init__(f"{file}:{line}: there is no key `{key}`", hint=hint)
+
+
+class WrongType(ConfigError):
+    def __init__(self, *, file: Path, line: int, key: str, expected: str, got: str) -> None:
+        super().__init__(
+            f"{file}:{line}: `{key}` must be {expected}, not {got}",
+            hint="`releasekit init --print` shows an example of every key",
+        )
+
+
+class BadValue(ConfigError):
+    def __init__(self, *, file: Path, line: int, key: str, problem: str) -> None:
+        super().__init__(
+            f"{file}:{line}: `{key}`: {problem}",
+            hint="`releasekit init --print` shows an example of every key",
+        )
+
+
+class TwoConfigs(ConfigError):
+    def __init__(self, *, own: Path, shared: Path) -> None:
+        super().__init__(
+            f"both `{own}` and `[tool.releasekit]` in `{shared}` configure this repository",
+            hint="keep one of the two",
+        )
+
+
+# Events and journal
+
+
+class ForeignEvent(ReleaseKitError):
+    def __init__(self, *, problem: str) -> None:
+        super().__init__(f"not an event that this releasekit knows: {problem}")
+
+
+class DamagedJournal(ReleaseKitError):
+    def __init__(self, *, path: Path, line: int, problem: str) -> None:
+        super().__init__(
+            f"{path}:{line}: the journal was changed or damaged: {problem}",
+            hint="move it away and run `releasekit publish` again; the registry is asked anew",
+        )
+
+
+# The command line
+
+
+class NoSuchFolder(UsageError):
+    def __init__(self, *, folder: Path) -> None:
+        super().__init__(f"there is no folder `{folder}`", hint="check what follows `--root`")
+
+
+# Registries and artifacts
+
+
+class RegistryUnreachable(ReleaseKitError):
+    def __init__(self, *, url: str, problem: str) -> None:
+        super().__init__(
+            f"`{url}` cannot be read: {problem}",
+            hint="check the address in the config or `--registry`, then run the command again",
+        )
+
+
+class OddAnswer(ReleaseKitError):
+    def __init__(self, *, url: str, status: int, words: str) -> None:
+        super().__init__(
+            f"`{url}` answered {status}: {words[:300]}",
+            hint="check the address and the credential, then run the command again",
+        )
+
+
+class IndexUnknown(UsageError):
+    def __init__(self, *, registry: str) -> None:
+        super().__init__(
+            f"registry `{registry}` has an upload address but no index to read files back from",
+            hint=f"set `index-url` beside `upload-url` in `[registries.{registry}]`",
+        )
+
+
+class TagNeeded(ReleaseKitError):
+    def __init__(self, *, name: str, version: str) -> None:
+        super().__init__(
+            f"{name} {version} is a prerelease and needs a dist-tag of its own",
+            hint='set `"publishConfig": {"tag": "next"}` in its package.json',
+        )
+
+
+class UnreadableArtifact(ReleaseKitError):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(f"`{file}` cannot be read: {problem}", hint="build it again")
+
+
+# A run
+
+
+class NothingToPublish(UsageError):
+    def __init__(self, *, root: Path) -> None:
+        super().__init__(
+            f"no publishable package was found in `{root}`",
+            hint="`releasekit` shows what was found and why it is not publishable",
+        )
+
+
+class UnknownVersion(UsageError):
+    def __init__(self, *, package: str, manifest: str) -> None:
+        super().__init__(
+            f"the version of {package} is not written in `{manifest}`",
+            hint="write it there, or exclude the package with `exclude` in the config",
+        )
+
+
+class UploadRefused(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry refused `{file}`: {words}",
+            hint=f"mend what it says about {package}, then run `releasekit publish` again",
+        )
+
+
+class OtherBytes(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, theirs: str, ours: str) -> None:
+        super().__init__(
+            f"the registry serves other bytes as `{file}`: {theirs}, ours are {ours}",
+            hint=f"this version of {package} is taken; release a new one",
+        )
+
+
+class NeverVisible(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
+        super().__init__(
+            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class BadRegistryOption(UsageError):
+    def __init__(self, *, value: str) -> None:
+        super().__init__(
+            f"`--registry {value}` names no registry",
+            hint="write `--registry pypi=UPLOAD_URL,INDEX_URL` or `--registry npm=URL`",
+        )
+
+
+class ConfigExists(UsageError):
+    def __init__(self, *, root: Path) -> None:
+        super().__init__(
+            f"`{root}` is configured already; nothing was written",
+            hint="`releasekit init --print` shows what would be written",
+        )
+
+
+# Manifests
+
+
+class ManifestError(UsageError):
+    pass
+
+
+class MissingManifest(ManifestError):
+    def __init__(self, *, file: Path, wanted_by: str) -> None:
+        super().__init__(
+            f"{file}: no such file, but {wanted_by} names its folder",
+            hint=f"add the file, or leave `{file.parent.name}` out of the members",
+        )
+
+
+class UnreadableManifest(ManifestError):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(
+            f"{file}: cannot be read: {problem}",
+            hint="a manifest is a small text file that you may read",
+        )
+
+
+class BrokenManifest(ManifestError):
+    def __init__(
+        self, *, file: Path, problem: str, line: int | None = None, column: int | None = None
+    ) -> None:
+        place = "".join(f":{number}" for number in (line, column) if number is not None)
+        super().__init__(f"{file}{place}: {problem}", hint="mend the file and run again")
+
+
+class WrongManifest(ManifestError):
+    """The file parses, but a key holds what its tool would refuse."""
+
+    def __init__(self, *, file: Path, key: str, expected: str) -> None:
+        super().__init__(f"{file}: `{key}` must be {expected}", hint=f"mend `{key}` in that file")
+
+
+class MemberOutside(ManifestError):
+    def __init__(self, *, file: Path, pattern: str) -> None:
+        super().__init__(
+            f"{file}: the member `{pattern}` leads out of the workspace",
+            hint="members are relative folders below the file, without `..`",
+        )
+
+
+class NoPackages(ManifestError):
+    def __init__(self, *, folder: Path) -> None:
+        super().__init__(
+            f"{folder}: no pyproject.toml, package.json or pnpm-workspace.yaml was found there",
+            hint='run inside a repository, or name the folders: `roots = ["py", "js"]`',
+        )
+
+
+# Packages named on the command line
+
+
+class UnknownPackage(UsageError):
+    def __init__(self, *, package: str, did_you_mean: str | None) -> None:
+        super().__init__(
+            f"there is no package `{package}` here",
+            hint=f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else "`releasekit discover` lists the packages",
+        )
+
+
+class AmbiguousPackage(UsageError):
+    def __init__(self, *, package: str, candidates: Sequence[str]) -> None:
+        super().__init__(
+            f"`{package}` is the name of several packages",
+            hint=f"give the id: {', '.join(f'`{one}`' for one in candidates)}",
+        )
+
+
+class OptionNeedsPackage(UsageError):
+    def __init__(self, *, option: str) -> None:
+        super().__init__(
+            f"`{option}` needs a package to start from", hint=f"add `--package NAME` to `{option}`"
+        )
+
+
+# lock
+
+
+class LockHeld(Locked):
+    def __init__(self, *, lock: str, holder: str | None, waited: float = 0.0) -> None:
+        who = holder or "another process"
+        waiting = f" after waiting {waited:g} s" if waited else ""
+        super().__init__(
+            f"another release is running here{waiting}: {who} holds `{lock}`",
+            hint="wait for it with `--lock-timeout SECONDS`, or look at it with "
+            "`releasekit status`",
+        )
+
+
+class LockUnavailable(ReleaseKitError):
+    def __init__(self, *, lock: str, reason: str) -> None:
+        super().__init__(
+            f"the lock file `{lock}` cannot be used: {reason}",
+            hint="releasekit must be able to create and write files in that folder",
+        )
+
+
+class LocksUnsupported(LockUnavailable):
+    def __init__(self, *, lock: str, reason: str) -> None:
+        super().__init__(lock=lock, reason=f"this filesystem has no file locks ({reason})")
+        self.hint = (
+            "release from a clone on a local filesystem: without a lock two runs could collide"
+        )
+
+
+# pins: the transaction
+
+
+class PinsFailed(ReleaseKitError):
+    """A system call failed; the files are as they were unless the hint says otherwise."""
+
+    def __init__(self, *, path: str, reason: str, hint: str | None = None) -> None:
+        super().__init__(f"pinning stopped at `{path}`: {reason}", hint=hint)
+
+
+class PinsRefused(PinsFailed):
+    """Nothing was touched."""
+
+    def __init__(self, *, path: str, reason: str, hint: str) -> None:
+        super().__init__(path=path, reason=reason, hint=hint)
+        self.message = f"`{path}` cannot be pinned: {reason}"
+
+
+class ManifestChanged(PinsFailed):
+    def __init__(self, *, path: str) -> None:
+        super().__init__(
+            path=path,
+            reason="it was changed by someone else while it was being pinned; the change is kept",
+            hint="run the command again",
+        )
+
+
+class RecoveryFailed(PinsFailed):
+    def __init__(self, *, path: str, reason: str, journal: str) -> None:
+        super().__init__(
+            path=path,
+            reason=reason,
+            hint=f"the originals are safe in `{journal}`; `releasekit recover` tries again",
+        )
+        self.message = f"`{path}` could not be restored: {reason}"
+
+
+class PinsInterrupted(Interrupted):
+    def __init__(self, *, signal: str) -> None:
+        super().__init__(
+            f"stopped by {signal} while manifests were pinned; all of them are restored",
+            hint="run the command again",
+        )
+
+
+class EditConflict(NeedsRecovery):
+    def __init__(self, *, paths: tuple[str, ...]) -> None:
+        names = ", ".join(f"`{path}`" for path in paths)
+        super().__init__(
+            f"edited while pinned, and nobody but you can tell which text is right: {names}",
+            hint="look at the files, then `releasekit recover --keep-mine` or "
+            "`releasekit recover --use-original`",
+        )
+        self.paths = paths
+
+
+class BrokenIntent(NeedsRecovery):
+    def __init__(self, *, path: str, reason: str) -> None:
+        super().__init__(
+            f"`{path}` says which manifests are pinned, but {reason}",
+            hint="compare the manifests with the originals kept beside that file, "
+            "then remove its folder",
+        )
+
+
+class TwoDecisions(UsageError):
+    def __init__(self) -> None:
+        super().__init__(
+            "`--keep-mine` and `--use-original` exclude each other",
+            hint="run `releasekit recover` without them to see what there is to decide",
+        )
+
+
+# pins: what is written into a manifest
+
+
+class PinError(UsageError):
+    """A manifest cannot be given its siblings' versions."""
+
+
+class UnpinnableManifest(PinError):
+    def __init__(self, *, manifest: str, reason: str) -> None:
+        super().__init__(
+            f"`{manifest}` cannot be pinned: {reason}", hint=f"change `{manifest}` and run again"
+        )
+
+
+class BoundExcludesSibling(PinError):
+    def __init__(self, *, manifest: str, requirement: str, sibling: str, version: str) -> None:
+        super().__init__(
+            f"`{manifest}` requires `{requirement}`, which excludes the workspace's own "
+            f"`{sibling}` {version}",
+            hint=f"change the bound in `{manifest}`, or give the package the pin policy `keep` "
+            f"if it needs an older `{sibling}` on purpose",
+        )
+
+
+class DirectReference(PinError):
+    def __init__(self, *, manifest: str, requirement: str, sibling: str) -> None:
+        super().__init__(
+            f"`{manifest}` requires `{requirement}`: an address cannot be published as a "
+            f"requirement on `{sibling}`",
+            hint=f"write a plain version requirement on `{sibling}` and let the workspace "
+            "provide the local copy",
+        )
+
+
+class LocalDependency(PinError):
+    def __init__(self, *, manifest: str, name: str, value: str) -> None:
+        super().__init__(
+            f"`{manifest}` requires `{name}` as `{value}`, which only works on this machine",
+            hint=f"make `{name}` a package of the workspace, or require a published version",
+        )
+
+
+class DynamicField(PinError):
+    def __init__(self, *, manifest: str, field: str) -> None:
+        super().__init__(
+            f"`{manifest}` computes `{field}` while building, where a pin cannot reach it",
+            hint=f"list `{field}` in the manifest, or give the package the pin policy `keep` "
+            "if it is right without a pin",
+        )
+
+
+class DynamicVersion(PinError):
+    def __init__(self, *, manifest: str) -> None:
+        super().__init__(
+            f"`{manifest}` computes its version while building, so no other can be written",
+            hint="write `version` in the manifest, or set the version by the build backend's own "
+            "means (setuptools-scm and hatch-vcs read SETUPTOOLS_SCM_PRETEND_VERSION_FOR_<NAME>)",
+        )
+
+
+class SiblingVersionUnknown(PinError):
+    def __init__(self, *, manifest: str, requirement: str, sibling: str) -> None:
+        super().__init__(
+            f"`{manifest}` requires `{requirement}`, but only a build can tell the version of "
+            f"`{sibling}`",
+            hint=f"write the version of `{sibling}` in its manifest, or give the package the pin "
+            "policy `keep`",
+        )
+
+
+class SiblingUnknown(PinError):
+    def __init__(self, *, manifest: str, name: str, value: str) -> None:
+        super().__init__(
+            f"`{manifest}` requires `{name}` as `{value}`, but the workspace has no such package",
+            hint=f"correct the name in `{manifest}`, or require a published version",
+        )
+
+
+class CatalogEntryMissing(PinError):
+    def __init__(self, *, manifest: str, name: str, catalog: str) -> None:
+        super().__init__(
+            f"`{manifest}` takes `{name}` from the catalog `{catalog}`, which has no such entry",
+            hint="add the entry to the workspace's catalog",
+        )
+
+
+class StoppedBySignal(Interrupted):
+    def __init__(self, *, signal: str) -> None:
+        super().__init__(
+            f"stopped by {signal}; the manifests are as they were",
+            hint="run the same command again to continue",
+        )
+
+
 # scheduler
 
 
-class CyclicGraph(UsageError):  # noqa: N818 - what the graph is
+class CyclicGraph(UsageError):
     """The path starts and ends with the same package; each needs the one after it."""
 
     def __init__(self, *, path: tuple[str, ...]) -> None:
@@ -92,7 +545,7 @@ class CyclicGraph(UsageError):  # noqa: N818 - what the graph is
         self.path = path
 
 
-class DuplicatePackage(UsageError):  # noqa: N818
+class DuplicatePackage(UsageError):
     def __init__(self, *, name: str) -> None:
         super().__init__(
             f"package `{name}` is listed twice", hint="rename or remove one of the two"
@@ -100,12 +553,12 @@ class DuplicatePackage(UsageError):  # noqa: N818
         self.name = name
 
 
-class BadSetting(UsageError):  # noqa: N818
+class BadSetting(UsageError):
     def __init__(self, *, setting: str, value: object, rule: str) -> None:
         super().__init__(f"`{setting}` is {value!r}", hint=f"`{setting}` must be {rule}")
 
 
-class JobTimedOut(ReleaseKitError):  # noqa: N818
+class JobTimedOut(ReleaseKitError):
     def __init__(self, *, name: str, seconds: float) -> None:
         super().__init__(
             f"`{name}` was ended after {seconds:g} s",
@@ -113,18 +566,18 @@ class JobTimedOut(ReleaseKitError):  # noqa: N818
         )
 
 
-class JobCancelled(ReleaseKitError):  # noqa: N818
+class JobCancelled(ReleaseKitError):
     """Its task was cancelled, but not by the scheduler."""
 
     def __init__(self, *, name: str) -> None:
         super().__init__(f"the work on `{name}` cancelled itself")
 
 
-class DoNotRetry(ReleaseKitError):  # noqa: N818 - an instruction
+class DoNotRetry(ReleaseKitError):
     """Another attempt cannot help."""
 
 
-class RetryAt(ReleaseKitError):  # noqa: N818 - an instruction
+class RetryAt(ReleaseKitError):
     """Another attempt may help, but not before a time on the clock of the event loop."""
 
     def __init__(

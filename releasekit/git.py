@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit import process
@@ -10,6 +9,7 @@ from releasekit.errors import ChildFailed, ToolMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -21,12 +21,6 @@ def _answer(root: Path, arguments: Sequence[str]) -> str | None:
         return git(root, *arguments).rstrip("\n")
     except (ChildFailed, ToolMissing):
         return None
-
-
-def git_path(root: Path, name: str) -> Path | None:
-    """Where git keeps `name` for this checkout; None outside of a repository or without git."""
-    answer = _answer(root, ["rev-parse", "--git-path", name])
-    return None if answer is None else root / answer
 
 
 def head(root: Path) -> str | None:

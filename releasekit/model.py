@@ -43,6 +43,15 @@ _ORDER = {
 }
 
 
+class PinPolicy(StrEnum):
+    """How a sibling's version is written into a manifest that requires it."""
+
+    EXACT = "exact"
+    COMPATIBLE = "compatible"
+    MINIMUM = "minimum"
+    KEEP = "keep"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
     """One publishable unit. `path` and `manifest` are POSIX paths relative to the root."""
@@ -88,3 +97,13 @@ class Workspace:
     packages: tuple[Package, ...]
     edges: tuple[Edge, ...]
     warnings: tuple[str, ...] = ()
+
+    def member_of(self, package: Package) -> Member | None:
+        """The workspace that a package belongs to: the innermost around its folder."""
+        around = [
+            member
+            for member in self.members
+            if member.ecosystem == package.ecosystem
+            and (member.root == "." or f"{package.path}/".startswith(f"{member.root}/"))
+        ]
+        return max(around, key=lambda member: len(member.root), default=None)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from releasekit.errors import ChildFailed, ChildTimedOut, ToolMissing
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 TAIL_BYTES = 4096
@@ -68,12 +69,6 @@ def output(argv: Sequence[str], *, cwd: Path, timeout: float = 60.0) -> str:
     return child.stdout.decode(errors="surrogateescape")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    returncode: int
-    tail: str
-
-
 async def run(
     argv: Sequence[str],
     *,
@@ -105,7 +100,6 @@ async def run(
         async with asyncio.timeout(timeout):
             await child.wait()
     except TimeoutError:
-        await end_group(child)
         raise ChildTimedOut(argv=argv, seconds=timeout, tail=read_tail(log)) from None
     finally:
         await end_group(child)
@@ -120,21 +114,17 @@ async def end_group(child: asyncio.subprocess.Process) -> None:
 
     if child.returncode is None:
         _signal_group(child.pid, signal.SIGTERM)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS):
                 await child.wait()
-        except TimeoutError:
-            pass
     # Also after a clean exit: a daemon it left behind is still in the group.
     _signal_group(child.pid, signal.SIGKILL)
     await child.wait()
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
         os.killpg(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass  # nobody is left in the group
 
 
 def read_tail(log: Path, limit: int = TAIL_BYTES) -> str:
@@ -142,3 +132,48 @@ def read_tail(log: Path, limit: int = TAIL_BYTES) -> str:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - limit))
         return file.read().decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def server(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, start_within: float = 30.0
+) -> Iterator[str]:
+    """A server of ours for as long as the block runs; gives the first line it prints.
+
+    It must end when its standard input closes, so that it also ends when we are killed.
+    """
+    with log.open("ab") as sink:
+        try:
+            child = subprocess.Popen(  # noqa: S603 - argv is ours, no shell
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise ToolMissing(tool=argv[0], hint=f"install `{argv[0]}` and try again") from None
+    try:
+        yield _first_line(child, argv, log, start_within)
+    finally:
+        with child:  # closes the pipes, and so asks it to end
+            try:
+                child.communicate(timeout=GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                _signal_group(child.pid, signal.SIGKILL)
+        _signal_group(child.pid, signal.SIGKILL)
+
+
+def _first_line(
+    child: subprocess.Popen[bytes], argv: Sequence[str], log: Path, seconds: float
+) -> str:
+    stream = cast("IO[bytes]", child.stdout)
+    readable, _, _ = select.select([stream], [], [], seconds)
+    if not readable:
+        raise ChildTimedOut(argv=argv, seconds=seconds, tail=read_tail(log))
+    line = stream.readline().decode().strip()
+    if not line:
+        raise ChildFailed(argv=argv, returncode=child.wait(), tail=read_tail(log), log=log)
+    return line

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Stuck(AssertionError):  # noqa: N818
+class Stuck(AssertionError):
     """A wake-up was lost."""
 
 

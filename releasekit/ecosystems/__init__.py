@@ -9,12 +9,27 @@ import functools
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from releasekit.model import Edge, Member, Package
+    import httpx
+
+    from releasekit.config import RegistrySettings
+    from releasekit.model import Edge, Member, Package, PinPolicy, Workspace
+
+
+class Standing(IntEnum):
+    """What a folder is to an ecosystem."""
+
+    NOTHING = 0
+    TOOLING = 1
+    """A manifest that is not meant to be published: private, or only settings of tools."""
+    PROJECT = 2
+    WORKSPACE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +42,99 @@ class Discovery:
     warnings: tuple[str, ...] = ()
 
 
-class Ecosystem(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """What a registry holds of one version: file names with the digest it serves them by."""
+
+    registry: str
+    files: Mapping[str, str]
+    """File name → `sha256:<hex>` or `sha512:<hex>`."""
+    missing: str = ""
+    """What a complete version would also hold, in words."""
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.files) and not self.missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the registry said to an upload. Only the hash read back says whether it is true."""
+
+    status: int
+    words: str
+
+
+class Pinner(Protocol):
+    def __call__(
+        self,
+        package: Package,
+        content: bytes,
+        siblings: Mapping[str, str | None],
+        policy: PinPolicy,
+    ) -> bytes:
+        """The manifest with its siblings' versions (None: only a build can tell it)."""
+
+
+class Registry(Protocol):
+    """Where one package's artifacts go."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """Where uploads go, for the plan that a person reads."""
+
+    async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
+
+    async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer: ...
+
+
+class Discovers(Protocol):
+    """The part of an ecosystem that reads a repository. It writes nothing and runs nothing."""
+
+    def standing(self, folder: Path) -> Standing:
+        """What the manifest in this very folder says."""
+
+    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
+        """The workspaces and projects in these folders, given relative to the root."""
+
+
+class Ecosystem(Discovers, Protocol):
     """A packaging world. Its modules are imported when a question is asked, not before."""
 
     name: str
     """`python`, `node`."""
     registry: str
     """`pypi`, `npm`: the prefix of its packages' ids and its default registry's name."""
+    registry_keys: tuple[str, ...]
+    """The keys of `[registries.NAME]` that say where such a registry is."""
 
-    def discover(self, root: Path) -> Discovery: ...
+    def pinner(self, workspace: Workspace) -> Pinner:
+        """How this workspace's manifests say which siblings they were released with."""
+
+    async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
+        """Leave the package's artifacts, and nothing else that counts as one, in `out`."""
+
+    def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
+        """What is wrong with the built files; empty when they may be uploaded."""
+
+    def registry_for(
+        self,
+        package: Package,
+        root: Path,
+        settings: RegistrySettings | None,
+        environ: Mapping[str, str],
+    ) -> Registry:
+        """Where the package goes; `environ` may hold the credential."""
 
 
 @functools.cache
 def all_ecosystems() -> tuple[Ecosystem, ...]:
     found = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
     return tuple(importlib.import_module(f"{__name__}.{name}").ECOSYSTEM for name in found)
+
+
+def ecosystem_of(package: Package) -> Ecosystem:
+    return next(world for world in all_ecosystems() if world.name == package.ecosystem)

@@ -1,1 +1,80 @@
-"""npm, pnpm and yarn workspaces, published to npm."""
+"""npm, pnpm and yarn workspaces and single packages, published to npm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from releasekit.config import RegistrySettings
+    from releasekit.ecosystems import Discovery, Pinner, Registry, Standing
+    from releasekit.model import Package, PinPolicy, Workspace
+
+
+class Node:
+    name = "node"
+    registry = "npm"
+    registry_keys = ("url",)
+
+    def standing(self, folder: Path) -> Standing:
+        from releasekit.ecosystems.node import discovery
+
+        return discovery.standing(folder)
+
+    def discover(self, root: Path, folders: Sequence[str]) -> Discovery:
+        from releasekit.ecosystems.node import discovery
+
+        return discovery.discover(root, folders)
+
+    def pinner(self, workspace: Workspace) -> Pinner:
+        from releasekit.ecosystems.node import pins, tools
+
+        catalogs = {
+            member.root: setup.catalogs
+            for member in workspace.members
+            if member.ecosystem == self.name
+            and (setup := tools.read(workspace.root / member.root, warn=lambda _: None))
+        }
+
+        def pin(
+            package: Package,
+            content: bytes,
+            siblings: Mapping[str, str | None],
+            policy: PinPolicy,
+        ) -> bytes:
+            member = workspace.member_of(package)
+            return pins.pinned(
+                content,
+                manifest=package.manifest,
+                siblings=siblings,
+                policy=policy,
+                catalogs=catalogs.get(member.root) if member else None,
+            )
+
+        return pin
+
+    async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
+        from releasekit.ecosystems.node import build
+
+        await build.build(package, root, out, log)
+
+    def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
+        from releasekit.ecosystems.node import build
+
+        return build.inspect(package, files)
+
+    def registry_for(
+        self,
+        package: Package,
+        root: Path,
+        settings: RegistrySettings | None,
+        environ: Mapping[str, str],
+    ) -> Registry:
+        from releasekit.ecosystems.node.registry import NpmRegistry
+
+        return NpmRegistry.of(self.registry, package, root, settings, environ)
+
+
+ECOSYSTEM = Node()

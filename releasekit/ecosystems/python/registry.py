@@ -1,0 +1,159 @@
+"""A Python package index: the legacy upload API and the simple index that shows its files."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import httpx
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from releasekit.ecosystems import Answer, Presence
+from releasekit.ecosystems.python.build import name_and_version
+from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
+from releasekit.net import request_with_retry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Self
+
+    from releasekit.config import RegistrySettings
+    from releasekit.model import Package
+
+_JSON = "application/vnd.pypi.simple.v1+json"
+_HTML = "application/vnd.pypi.simple.v1+html"
+_OK = 200
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleIndex:
+    name: str
+    address: str
+    index: str
+    credential: tuple[str, str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, name: str, settings: RegistrySettings | None, environ: Mapping[str, str]) -> Self:
+        """As configured; where nothing is, what twine takes for the default."""
+        upload, index = (settings.upload_url, settings.index_url) if settings else (None, None)
+        if upload is None:
+            from twine import repository, utils
+
+            upload = utils.DEFAULT_REPOSITORY
+            index = index or f"{repository.WAREHOUSE_WEB}simple/"
+        if index is None:
+            raise IndexUnknown(registry=name)
+        return cls(
+            name=name,
+            address=upload,
+            index=index if index.endswith("/") else f"{index}/",
+            credential=_credential(environ),
+        )
+
+    async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
+        url = f"{self.index}{canonicalize_name(package.name)}/"
+        answer = await request_with_retry(
+            client,
+            url,
+            # no-cache: clients and edges keep a page for minutes unless asked to revalidate.
+            headers={"Accept": f"{_JSON}, {_HTML};q=0.5, text/html;q=0.1",
+                     "Cache-Control": "no-cache"},
+        )  # fmt: skip
+        if answer.status_code == _NOT_FOUND:
+            return Presence(registry=self.name, files={})
+        if answer.status_code != _OK:
+            raise OddAnswer(url=url, status=answer.status_code, words=answer.text)
+        wanted = Version(package.version or "")
+        files = {
+            name: digest
+            for name, digest in _files(answer).items()
+            if (built := name_and_version(name)) is not None and built[1] == wanted
+        }
+        missing = [
+            kind
+            for kind, suffix in (("a wheel", ".whl"), ("an sdist", ".tar.gz"))
+            if files and not any(name.endswith(suffix) for name in files)
+        ]
+        return Presence(registry=self.name, files=files, missing=" and ".join(missing))
+
+    async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer:  # noqa: ARG002 - the file says whose it is
+        fields = await asyncio.to_thread(_form_fields, file)
+        with file.open("rb") as content:
+            answer = await client.post(
+                self.address,
+                data=fields,
+                files={"content": (file.name, content, "application/octet-stream")},
+                auth=self.credential or httpx.USE_CLIENT_DEFAULT,
+            )
+        return Answer(status=answer.status_code, words=_words(answer))
+
+
+def _credential(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    token = environ.get("UV_PUBLISH_TOKEN")
+    if token:
+        return ("__token__", token)
+    for user, password in (
+        ("UV_PUBLISH_USERNAME", "UV_PUBLISH_PASSWORD"),
+        ("TWINE_USERNAME", "TWINE_PASSWORD"),
+    ):
+        if environ.get(password):
+            return (environ.get(user, "__token__"), environ[password])
+    return None
+
+
+def _form_fields(file: Path) -> dict[str, list[str] | str]:
+    from twine.exceptions import TwineException
+    from twine.package import PackageFile
+    from twine.repository import Repository
+
+    try:
+        package = PackageFile.from_filename(str(file), comment=None)
+    except TwineException as error:
+        raise UnreadableArtifact(file=file, problem=str(error)) from error
+    pairs = Repository._convert_metadata_to_list_of_tuples(package.metadata_dictionary())  # noqa: SLF001 - the one place that knows the form's spelling
+    fields: dict[str, list[str] | str] = {":action": "file_upload", "protocol_version": "1"}
+    for key, value in pairs:
+        held = fields.setdefault(key, [])
+        if isinstance(held, list):
+            held.append(value)
+    return fields
+
+
+def _words(answer: httpx.Response) -> str:
+    """The registry's own words: the reason phrase is where the upload API puts them."""
+    return f"{answer.status_code} {answer.reason_phrase}".strip()
+
+
+def _files(answer: httpx.Response) -> dict[str, str]:
+    if answer.headers.get("content-type", "").partition(";")[0].strip() == _JSON:
+        return {
+            file["filename"]: f"sha256:{file['hashes']['sha256']}"
+            for file in answer.json()["files"]
+            if "sha256" in file.get("hashes", {})
+        }
+    links = _Links()
+    links.feed(answer.text)
+    return links.files
+
+
+class _Links(HTMLParser):
+    """PEP 503: an anchor per file, its hash in the fragment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href") if tag == "a" else None
+        if href is None:
+            return
+        url, fragment = urldefrag(href)
+        algorithm, _, digest = fragment.partition("=")
+        if algorithm == "sha256":
+            self.files[unquote(urlsplit(url).path.rpartition("/")[2])] = f"sha256:{digest}"

@@ -1,0 +1,56 @@
+"""Workspace + what the registries hold → what a run would do. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from releasekit.events import PlannedRelease
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from releasekit.ecosystems import Presence
+    from releasekit.graph import Graph
+    from releasekit.model import Package, Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Releases in the order of their uploads. Each package is in exactly one of the four."""
+
+    releases: tuple[PlannedRelease, ...]
+    already_there: tuple[PlannedRelease, ...]
+    partly_there: tuple[tuple[PlannedRelease, str], ...]
+    """With the files that are missing."""
+    not_publishable: tuple[Package, ...]
+
+
+def make_plan(workspace: Workspace, graph: Graph, present: Mapping[str, Presence]) -> Plan:
+    """Every publishable package whose current version is not on its registry, ordered."""
+    packages = {package.id: package for package in workspace.packages}
+    ordered = [packages[package_id] for package_id in graph.order()]
+    publishable = {package.id for package in ordered if package.publishable}
+    releases, there, partly = [], [], []
+    for package in ordered:
+        if package.id not in publishable or package.version is None:
+            continue
+        presence = present[package.id]
+        planned = PlannedRelease(
+            package=package.id,
+            version=package.version,
+            registry=presence.registry,
+            needs=tuple(sorted(publishable.intersection(graph.dependencies[package.id]))),
+        )
+        if presence.complete:
+            there.append(planned)
+        elif presence.files:
+            partly.append((planned, presence.missing))
+        else:
+            releases.append(planned)
+    return Plan(
+        releases=tuple(releases),
+        already_there=tuple(there),
+        partly_there=tuple(partly),
+        not_publishable=tuple(package for package in ordered if not package.publishable),
+    )

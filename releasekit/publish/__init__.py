@@ -1,0 +1,193 @@
+"""One run, from the workspace to the registry and back: the stages in order, one file each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from releasekit import __version__, git, journal, pins, workspace
+from releasekit.ecosystems import Presence, Registry, ecosystem_of
+from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
+from releasekit.events import (
+    GOOD_OUTCOMES,
+    Event,
+    Outcome,
+    ReleaseEnded,
+    RunEnded,
+    RunStarted,
+    RunState,
+    Stage,
+    StageStarted,
+)
+from releasekit.graph import Graph
+from releasekit.lock import hold, journal_directory
+from releasekit.net import http_client
+from releasekit.plan import Plan, make_plan
+from releasekit.publish.build import build_all, inspect_all
+from releasekit.publish.pin import pin_edits
+from releasekit.publish.upload import upload_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import httpx
+
+    from releasekit.config import Config, RegistrySettings
+    from releasekit.lock import Held
+    from releasekit.model import Package, Workspace
+    from releasekit.pins import Edit, Recovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishRequest:
+    root: Path
+    config: Config
+    registries: Mapping[str, RegistrySettings] = field(default_factory=dict)
+    """Given for this run alone; they win over the configuration."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    """Where credentials are looked for."""
+    lock_timeout: float = 0.0
+
+    def settings_of(self, registry: str) -> RegistrySettings | None:
+        return self.registries.get(registry) or self.config.registries.get(registry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the stages share: where things lie, whom they ask, and whom they tell."""
+
+    root: Path
+    folder: Path
+    held: Held
+    plan: Plan
+    edits: tuple[Edit, ...]
+    packages: Mapping[str, Package]
+    registries: Mapping[str, Registry]
+    client: httpx.AsyncClient
+    state: RunState
+    emit: Callable[[Event], None]
+
+
+async def run(
+    request: PublishRequest,
+    *,
+    observe: Callable[[Event], None],
+    approve: Callable[[Plan, Mapping[str, Registry]], bool],
+    note_recovery: Callable[[Recovery], None],
+) -> RunState:
+    """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
+    home = journal_directory(request.root)
+    run_id = journal.new_run_id()
+    with hold(home, command="releasekit publish", timeout=request.lock_timeout, run=run_id) as held:
+        recovery = pins.recover(held)
+        note_recovery(recovery)
+        recovery.require_done()
+        found = workspace.load(
+            request.root, exclude=request.config.exclude, roots=request.config.roots
+        )
+        registries = _registries(request, found)
+        packages = {package.id: package for package in found.packages}
+        async with http_client() as client:
+            present = await _ask_registries(client, packages, registries)
+            plan = make_plan(found, Graph.of(found), present)
+            edits = pin_edits(
+                found,
+                (packages[release.package] for release in plan.releases),
+                request.config.pins,
+            )
+            if plan.releases and not approve(plan, registries):
+                raise Interrupted(
+                    "nothing was published", hint="add `--yes` to go on without asking"
+                )
+            folder = home / "runs" / run_id
+            folder.mkdir(parents=True)
+            with journal.Journal(folder / journal.FILE_NAME) as book:
+                state = RunState()
+
+                def emit(event: Event) -> None:
+                    book.append(event)
+                    state.apply(event)
+                    observe(event)
+
+                this = Run(
+                    root=request.root,
+                    folder=folder,
+                    held=held,
+                    plan=plan,
+                    edits=edits,
+                    packages=packages,
+                    registries=registries,
+                    client=client,
+                    state=state,
+                    emit=emit,
+                )
+                emit(_started(this, run_id))
+                await _stages(this)
+                outcomes = {release.outcome for release in state.releases.values()}
+                emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
+    return state
+
+
+def _registries(request: PublishRequest, found: Workspace) -> dict[str, Registry]:
+    publishable = tuple(package for package in found.packages if package.publishable)
+    if not publishable:
+        raise NothingToPublish(root=request.root)
+    for package in publishable:
+        if package.version is None:
+            raise UnknownVersion(package=package.id, manifest=package.manifest)
+    return {
+        package.id: (world := ecosystem_of(package)).registry_for(
+            package, request.root, request.settings_of(world.registry), request.environ
+        )
+        for package in publishable
+    }
+
+
+async def _stages(run: Run) -> None:
+    for release in run.plan.already_there:
+        run.emit(ReleaseEnded(package=release.package, outcome=Outcome.ALREADY_THERE))
+    for release, missing in run.plan.partly_there:
+        reason = f"{release.version} is on the registry without {missing}"
+        hint = "release a new version: files of one version must come from one build"
+        run.emit(
+            ReleaseEnded(package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint)
+        )
+    run.emit(StageStarted(stage=Stage.BUILD))
+    async with pins.applied(run.edits, root=run.root, held=run.held):
+        built = await build_all(run)
+    if not built:
+        return
+    run.emit(StageStarted(stage=Stage.INSPECT))
+    if not inspect_all(run):
+        return
+    run.emit(StageStarted(stage=Stage.UPLOAD))
+    await upload_all(run)
+
+
+def _started(run: Run, run_id: str) -> RunStarted:
+    partly = tuple(release for release, _ in run.plan.partly_there)
+    return RunStarted(
+        run=run_id,
+        command="publish",
+        releasekit=__version__,
+        commit=git.head(run.root),
+        releases=(*run.plan.already_there, *partly, *run.plan.releases),
+    )
+
+
+async def _ask_registries(
+    client: httpx.AsyncClient, packages: Mapping[str, Package], registries: Mapping[str, Registry]
+) -> dict[str, Presence]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            asked = {
+                package_id: group.create_task(registry.presence(client, packages[package_id]))
+                for package_id, registry in registries.items()
+            }
+    except* ReleaseKitError as errors:
+        # One registry that does not answer fails for every package: one message is enough.
+        raise errors.exceptions[0] from None
+    return {package_id: task.result() for package_id, task in asked.items()}
