@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ from releasekit.errors import (
     ReleaseKitError,
     RetryAt,
 )
+from releasekit.graph import build
+from releasekit.model import Edge, EdgeKind
 from releasekit.scheduler import (
     Event,
     Finished,
@@ -139,6 +143,16 @@ def test_only_publishable_packages_run_and_the_others_count_as_satisfied() -> No
     assert work.order == ["left", "top"]
     assert set(result.outcomes) == {"left", "top"}
     assert logs == []
+
+
+def test_a_dependency_graph_of_ours_is_taken_as_it_is() -> None:
+    edges = [
+        Edge(source="app", target="core", kind=EdgeKind.RUNTIME),
+        Edge(source="core", target="app", kind=EdgeKind.PEER),
+    ]
+    work = Work()
+    assert go(Scheduler.from_graph(build(["app", "core"], edges)), work).ok
+    assert work.order == ["core", "app"]
 
 
 def test_unknown_dependency_is_satisfied_with_a_warning() -> None:
@@ -589,3 +603,17 @@ def test_job_that_cancels_itself_is_final() -> None:
     assert isinstance(result.failed["a"], JobCancelled)
     assert result.outcomes["a"].attempts == 1
     assert result.outcomes["b"].blocked_by == "a"
+
+
+def test_it_loads_nothing_of_releasekit_but_its_errors() -> None:
+    code = "import sys, releasekit.scheduler; print(*sys.modules)"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    loaded = answer.stdout.split()
+    ours = {name for name in loaded if name.partition(".")[0] == "releasekit"}
+    assert {name for name in ours if not name.startswith("releasekit.scheduler")} == {
+        "releasekit",
+        "releasekit.errors",
+    }
+    assert not {"rich", "typer", "httpx"} & set(loaded)

@@ -318,12 +318,13 @@ def test_removing_one_of_two_blocked_dependencies_names_the_other_blocker() -> N
 
 
 def test_removing_a_blocked_package_after_a_cancel_leaves_the_rest_cancelled() -> None:
-    graph = {"bad": [], "middle": ["bad"], "end": ["middle"], "slow": []}
+    graph = {"bad": [], "middle": ["bad"], "slow": [], "x": ["slow"], "end": ["middle", "x"]}
     scheduler = Scheduler.from_graph(graph)
     work = Work({"slow": 5}, {"bad": [ValueError()]})
     actions = (2, scheduler.cancel), (3, lambda: scheduler.remove_package("middle"))
     result = go(scheduler, work, *actions)
     assert statuses(result)["end"] == "cancelled"
+    assert result.outcomes["end"].blocked_by is None
 
 
 def test_finished_dependency_of_a_running_package_cannot_be_removed() -> None:

@@ -281,9 +281,10 @@ class Board:
     def _blocker(self, job: Job) -> str | None:
         for dependency in job.dependencies:
             outcome = dependency.outcome
-            if outcome is None or self._satisfied(dependency):
+            if outcome is None or outcome.status is Status.CANCELLED:
                 continue
-            return outcome.blocked_by or outcome.name
+            if not self._satisfied(dependency):
+                return outcome.blocked_by or outcome.name
         return None
 
     def _satisfied(self, job: Job) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import structlog
 
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-Graph = Mapping[str, Iterable[str]] | Iterable[tuple[str, Iterable[str]]]
+
+@runtime_checkable
+class HasDependencies(Protocol):
+    @property
+    def dependencies(self) -> Mapping[str, Iterable[str]]: ...
+
+
+Graph = HasDependencies | Mapping[str, Iterable[str]] | Iterable[tuple[str, Iterable[str]]]
 
 # The phases of a job: plain integers, because every start and every end compares them.
 WAITING, READY, RUNNING, RETRYING, DONE = range(5)
@@ -168,6 +175,8 @@ def _unique(names: Iterable[str]) -> dict[str, None]:
 def _without_duplicates(graph: Graph) -> Mapping[str, Iterable[str]]:
     if isinstance(graph, Mapping):
         return graph
+    if isinstance(graph, HasDependencies):
+        return graph.dependencies
     listed = list(graph)
     _unique(name for name, _ in listed)
     return dict(listed)
