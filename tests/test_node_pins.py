@@ -289,8 +289,6 @@ def test_ranges_mean_what_they_mean_to_npm() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "text", ["latest", "next", "1.2.3.4", "01.2.3", "https://x", "a || 1", "*.1", "1.x.2"]
-)
+@pytest.mark.parametrize("text", ["latest", "next", "1.2.3.4", "01.2.3", "https://x", "a || 1"])
 def test_what_is_no_range_is_told_apart(text: str) -> None:
     assert parse_range(text) is None

@@ -111,26 +111,14 @@ def _alternative(text: str) -> tuple[_Comparator, ...] | None:
         low, high = _COMPARATOR.fullmatch(hyphen[1]), _COMPARATOR.fullmatch(hyphen[2])
         if low is None or high is None or low["sign"] or high["sign"]:
             return None
-        if _number_after_wildcard(low) or _number_after_wildcard(high):
-            return None
         return (*_at_least(low), *_at_most(high))
     comparators: list[_Comparator] = []
     for token in _SPACE_AFTER_SIGN.sub(r"\1", text).split() or [""]:
         found = _COMPARATOR.fullmatch(token)
         if found is None or (found["sign"] in _NEEDS_VERSION and found["major"] is None):
             return None
-        if _number_after_wildcard(found):
-            return None
         comparators.extend(_comparators(found))
     return tuple(comparators)
-
-
-def _number_after_wildcard(found: re.Match[str]) -> bool:
-    """`1.x.2`, which npm does not call a range."""
-    return any(
-        (found[key] or "x") not in "xX*"
-        for key in ("major", "minor", "patch")[len(_numbers(found)) :]
-    )
 
 
 def caret_end(version: Version) -> Version:
