@@ -188,7 +188,7 @@ def test_a_refused_upload_is_loud_and_blocks_only_its_dependents(
         "pypi:acme-app": "blocked",
     }
     [failed] = [event for event in result.events() if event.get("outcome") == "failed"]
-    assert "refused" in failed["reason"]
+    assert "does not let us publish" in failed["reason"]
     assert "403 Forbidden" in failed["reason"]
 
 

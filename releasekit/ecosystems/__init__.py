@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,6 +63,8 @@ class Answer:
 
     status: int
     words: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By lower-case name."""
 
 
 class Pinner(Protocol):

@@ -77,7 +77,7 @@ class NpmRegistry:
         answer = await client.put(
             self._document(package.name), json=document, headers=self._headers()
         )
-        return Answer(status=answer.status_code, words=_words(answer))
+        return Answer(status=answer.status_code, words=_words(answer), headers=dict(answer.headers))
 
     def _document(self, name: str) -> str:
         return self.address + quote(name, safe="@")

@@ -91,7 +91,7 @@ class SimpleIndex:
                 files={"content": (file.name, content, "application/octet-stream")},
                 auth=self.credential or httpx.USE_CLIENT_DEFAULT,
             )
-        return Answer(status=answer.status_code, words=_words(answer))
+        return Answer(status=answer.status_code, words=_words(answer), headers=dict(answer.headers))
 
 
 def _credential(environ: Mapping[str, str]) -> tuple[str, str] | None:
