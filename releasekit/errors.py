@@ -656,3 +656,24 @@ class NotAuthorised(DoNotRetry):
             f"the registry does not let us publish `{file}`: {words}",
             hint=f"check the credential for {package}, then run `releasekit publish` again",
         )
+
+
+# Resuming
+
+
+class TreeChanged(UsageError):
+    def __init__(self, *, run: str, before: str | None, now: str | None) -> None:
+        super().__init__(
+            f"run {run} sent files built from commit {(before or 'none')[:12]}; "
+            f"this is {(now or 'none')[:12]}",
+            hint="check that commit out and run `releasekit publish` again, or give up on what was "
+            "sent with `--fresh`",
+        )
+
+
+class KeptArtifactChanged(ReleaseKitError):
+    def __init__(self, *, file: Path, run: str) -> None:
+        super().__init__(
+            f"`{file}` is not the file that run {run} has sent",
+            hint="release a new version: the registry may hold the other bytes",
+        )

@@ -12,6 +12,7 @@ from releasekit.ecosystems import Presence, Registry, ecosystem_of
 from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
+    BuildFinished,
     Event,
     Outcome,
     ReleaseEnded,
@@ -27,6 +28,7 @@ from releasekit.net import http_client
 from releasekit.plan import Plan, make_plan
 from releasekit.publish.build import build_all, inspect_all
 from releasekit.publish.pin import pin_edits
+from releasekit.publish.resume import check_tree, kept_releases, take_over
 from releasekit.publish.upload import upload_all
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from releasekit.model import Package, Workspace
     from releasekit.pins import Edit, Recovery
     from releasekit.publish.control import RunControl
+    from releasekit.publish.resume import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,8 @@ class PublishRequest:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """Where credentials are looked for."""
     lock_timeout: float = 0.0
+    fresh: bool = False
+    """Build anew what an earlier run has sent in part."""
 
     def settings_of(self, registry: str) -> RegistrySettings | None:
         return self.registries.get(registry) or self.config.registries.get(registry)
@@ -65,6 +70,7 @@ class Run:
     held: Held
     plan: Plan
     edits: tuple[Edit, ...]
+    resumed: Mapping[str, Kept]
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
     client: httpx.AsyncClient
@@ -95,10 +101,21 @@ async def run(
         packages = {package.id: package for package in found.packages}
         async with http_client() as client:
             present = await _ask_registries(client, packages, registries)
-            plan = make_plan(found, Graph.of(found), present)
+            kept = {} if request.fresh else kept_releases(home)
+            plan = make_plan(found, Graph.of(found), present, kept)
+            resumed = {
+                release.package: kept[key]
+                for release in plan.releases
+                if (key := (release.package, release.version)) in kept
+            }
+            check_tree(resumed.values(), git.head(request.root))
             edits = pin_edits(
                 found,
-                (packages[release.package] for release in plan.releases),
+                (
+                    packages[release.package]
+                    for release in plan.releases
+                    if release.package not in resumed
+                ),
                 request.config.pins,
             )
             if plan.releases and not approve(plan, registries):
@@ -107,6 +124,7 @@ async def run(
                 )
             folder = home / "runs" / run_id
             folder.mkdir(parents=True)
+            take_over(resumed, folder)
             with journal.Journal(folder / journal.FILE_NAME) as book:
                 state = RunState()
 
@@ -121,6 +139,7 @@ async def run(
                     held=held,
                     plan=plan,
                     edits=edits,
+                    resumed=resumed,
                     packages=packages,
                     registries=registries,
                     client=client,
@@ -159,6 +178,8 @@ async def _stages(run: Run) -> None:
         run.emit(
             ReleaseEnded(package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint)
         )
+    for package, kept in run.resumed.items():
+        run.emit(BuildFinished(package=package, artifacts=kept.artifacts))
     run.emit(StageStarted(stage=Stage.BUILD))
     async with pins.applied(run.edits, root=run.root, held=run.held):
         built = await build_all(run)

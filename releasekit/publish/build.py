@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-def artifact_folder(run: Run, package: str) -> Path:
+def artifact_folder(folder: Path, package: str) -> Path:
     """Ids hold `:` and `/`; folders should not."""
-    return run.folder / "artifacts" / package.replace(":", "-", 1).replace("/", "__")
+    return folder / "artifacts" / package.replace(":", "-", 1).replace("/", "__")
 
 
 async def build_all(run: Run) -> bool:
     """False when a build failed; nothing is uploaded then."""
     for release in run.plan.releases:
+        if release.package in run.resumed:
+            continue
         package = run.packages[release.package]
-        out = artifact_folder(run, package.id)
+        out = artifact_folder(run.folder, package.id)
         out.mkdir(parents=True)
         log = run.folder / "logs" / f"{out.name}.log"
         log.parent.mkdir(exist_ok=True)
@@ -46,7 +48,7 @@ def inspect_all(run: Run) -> bool:
     findings: dict[str, tuple[str, str | None]] = {}
     for release in run.plan.releases:
         package = run.packages[release.package]
-        files = tuple(sorted(artifact_folder(run, package.id).iterdir()))
+        files = tuple(sorted(artifact_folder(run.folder, package.id).iterdir()))
         try:
             problems = ecosystem_of(package).inspect(package, files)
         except ReleaseKitError as error:

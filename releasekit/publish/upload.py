@@ -112,8 +112,9 @@ async def _upload(run: Run, release: PlannedRelease, artifact: Artifact) -> None
     if artifact.sha256 in state.confirmed:
         return
     package, name = run.packages[release.package], artifact.file
-    # An earlier attempt sent it and nobody knows how that ended: look before sending again.
-    if artifact.sha256 not in state.sent or not await _is_served(run, release, artifact, wait=0):
+    # An earlier attempt or run sent it and nobody knows how that ended: look before sending again.
+    doubtful = artifact.sha256 in state.sent or package.id in run.resumed
+    if not (doubtful and await _is_served(run, release, artifact, wait=0)):
         answer, words = await _send(run, package, artifact)
         verdict = classify(answer)
         wait = {Verdict.ACCEPTED: VISIBLE_WITHIN, Verdict.UNKNOWN: _lag(run, package)}
@@ -129,7 +130,7 @@ async def _upload(run: Run, release: PlannedRelease, artifact: Artifact) -> None
 
 async def _send(run: Run, package: Package, artifact: Artifact) -> tuple[Answer | None, str]:
     """The registry's answer and its words; no answer where it was lost on the way."""
-    file = artifact_folder(run, package.id) / artifact.file
+    file = artifact_folder(run.folder, package.id) / artifact.file
     names = (package.id, artifact.file)
     run.emit(UploadSent(package=names[0], file=names[1], sha256=artifact.sha256))
     answer: Answer | None = None
