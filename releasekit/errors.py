@@ -1,7 +1,7 @@
 """Every way a run can end badly that a person can cause or mend.
 
 ReleaseKitError                 exit 1
-├── ToolMissing, ChildFailed, ChildTimedOut
+├── ToolMissing, ChildFailed, ChildTimedOut, ServerEnded, BuildFailed
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
@@ -76,6 +76,22 @@ class ChildFailed(ReleaseKitError):
 class ChildTimedOut(ReleaseKitError):
     def __init__(self, *, argv: Sequence[str], seconds: float, tail: str) -> None:
         message = f"`{' '.join(argv)}` did not end within {seconds:g} s and was stopped"
+        super().__init__(f"{message}\n{tail}" if tail else message)
+
+
+class BuildFailed(ReleaseKitError):
+    def __init__(self, *, step: str, problem: str, tail: str, log: Path) -> None:
+        message = f"{step}: {problem}"
+        super().__init__(
+            f"{message}\n{tail}" if tail else message, hint=f"the whole output is in `{log}`"
+        )
+
+
+class ServerEnded(ReleaseKitError):
+    """A server of ours is gone; what it was asked for has no answer."""
+
+    def __init__(self, *, argv: Sequence[str], returncode: int, tail: str) -> None:
+        message = f"`{' '.join(argv)}` ended unasked ({returncode})"
         super().__init__(f"{message}\n{tail}" if tail else message)
 
 
