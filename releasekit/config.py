@@ -102,8 +102,8 @@ class Config:
         (),
     )
     exclude: tuple[str, ...] = _option(
-        "Packages never to publish, by name or id; globs are fine.",
-        '["internal-*", "npm:docs"]',
+        "Packages never to publish: names, ids or ./folders; globs are fine.",
+        '["internal-*", "npm:docs", "./examples/*"]',
         _not_empty,
         (),
     )

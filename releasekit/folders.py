@@ -75,6 +75,8 @@ def expand(
     stack: list[tuple[str, set[_State], tuple[str, ...]]] = [("", start, ())]
     while stack:
         path, states, links = stack.pop()
+        if os.path.lexists(f"{root}/{path}/{VIRTUAL_ENVIRONMENT}"):
+            continue
         if matching := {number for number, at in states if at == len(patterns[number].segments)}:
             yield Found(path or ".", tuple(sorted(matching)))
         steps = [(number, at) for number, at in states if at < len(patterns[number].segments)]
@@ -164,8 +166,6 @@ def _children(
             listing = list(entries)
     except OSError as error:
         raise UnreadableManifest(file=Path(here), problem=error.strerror or str(error)) from error
-    if any(entry.name == VIRTUAL_ENVIRONMENT for entry in listing):
-        return
     for entry in listing:
         if entry.name not in NEVER_ENTERED and entry.is_dir():
             yield entry.name, entry.is_symlink()

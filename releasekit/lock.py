@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 LOCK = ".releasekit.lock"
+PINS = "pins"
 _HOLDER = "holder.json"
 
 # `releasekit status` takes the lock for an instant to learn whether it is free. Nobody shall be
@@ -44,6 +45,11 @@ def journal_directory(root: Path) -> Path:
     if git is not None and git.stat().st_dev == root.stat().st_dev:
         return git / "releasekit"
     return root / ".releasekit"
+
+
+def has_leftovers(root: Path) -> bool:
+    """Whether `pins.recover_if_needed` would find work: a few `stat` calls and no import."""
+    return (journal_directory(root) / PINS).exists()
 
 
 def _git_directory(root: Path) -> Path | None:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from releasekit.errors import BrokenManifest, UnreadableManifest, WrongManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+
+    import yaml
 
     Reader = Callable[[Path, Callable[[], bytes | None]], bytes | None]
 
@@ -58,6 +60,12 @@ def reading_through(reader: Reader) -> Iterator[None]:
         yield
     finally:
         _READER.reset(token)
+
+
+def refuse_link_out(file: Path, root: Path) -> None:
+    """A manifest may be a link, but not to a file of somebody else's."""
+    if file.is_symlink() and not file.resolve().is_relative_to(root):
+        raise UnreadableManifest(file=file, problem="it is a link out of the repository")
 
 
 def _read_bytes(file: Path, limit: int) -> bytes | None:
@@ -162,6 +170,7 @@ def read_yaml(file: Path) -> dict[str, Any] | None:
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
+        _refuse_deep_yaml(file, yaml.parse(text, Loader=loader))
         document = yaml.load(text, Loader=loader)  # noqa: S506 - the base loader makes only strings
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -178,6 +187,17 @@ def read_yaml(file: Path) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         raise BrokenManifest(file=file, problem="this is not a YAML mapping")
     return document
+
+
+def _refuse_deep_yaml(file: Path, events: Iterable[yaml.Event]) -> None:
+    """libyaml's composer recurses in C, without a limit: 100,000 brackets end the process."""
+    depth = 0
+    for event in events:
+        kind = type(event).__name__
+        depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
+        if depth > MAX_KEY_DEPTH:
+            line = event.start_mark.line + 1 if event.start_mark else None
+            raise BrokenManifest(file=file, line=line, problem="values are nested too deeply")
 
 
 def table(file: Path, document: Mapping[str, Any], *path: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from releasekit.pins.originals import Originals
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from releasekit.ecosystems import Ecosystem
+    from releasekit.ecosystems import Discovery, Ecosystem
     from releasekit.model import Package
 
 _SEARCH_DEPTH = 3
@@ -41,17 +41,10 @@ def find_root(start: Path) -> Path:
 
 def load(root: Path, *, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = ()) -> Workspace:
     root = root.resolve()
-    found = []
     # A live run may have the manifests pinned; what counts is what the person wrote.
     with reading_through(Originals(root).read):
-        for ecosystem in all_ecosystems():
-            folders = [
-                folder for start in roots or (".",) for folder in _search(ecosystem, root, start)
-            ]
-            found.append(ecosystem.discover(root, tuple(dict.fromkeys(folders))))
+        found = _discover(root, roots or (".",))
     packages = [package for discovery in found for package in discovery.packages]
-    if not packages:
-        raise NoPackages(folder=root)
     warnings = [warning for discovery in found for warning in discovery.warnings]
     packages = [_excluded(package, exclude) for package in packages]
     packages = list(_told_apart(packages, warnings))
@@ -69,9 +62,24 @@ def load(root: Path, *, exclude: tuple[str, ...] = (), roots: tuple[str, ...] = 
     )
 
 
+def _discover(root: Path, roots: Sequence[str]) -> list[Discovery]:
+    starts = {start: _search_all(root, start) for start in roots}
+    for start, folders in starts.items():
+        if not any(folders.values()):
+            raise NoPackages(folder=root / start)
+    return [
+        ecosystem.discover(
+            root, tuple(dict.fromkeys(one for folders in starts.values() for one in folders[name]))
+        )
+        for name, ecosystem in _by_name().items()
+    ]
+
+
 def _excluded(package: Package, exclude: Iterable[str]) -> Package:
     for pattern in exclude:
-        if fnmatchcase(package.id, pattern) or fnmatchcase(package.name, pattern):
+        # By path only where it looks like one: `@scope/name` is a name.
+        names = (package.id, package.name, f"./{package.path}")
+        if any(fnmatchcase(name, pattern) for name in names):
             return replace(
                 package, publishable=False, reason=f"excluded by `{pattern}` in the configuration"
             )
@@ -79,7 +87,7 @@ def _excluded(package: Package, exclude: Iterable[str]) -> Package:
 
 
 def _told_apart(packages: Sequence[Package], warnings: list[str]) -> Iterator[Package]:
-    """Of several packages with one id, none is publishable; private ones do not count."""
+    """Of several packages with one id, none is publishable, unless the others are private."""
     claims: dict[str, list[str]] = {}
     paths: dict[str, list[str]] = {}
     for package in packages:
@@ -95,6 +103,14 @@ def _told_apart(packages: Sequence[Package], warnings: list[str]) -> Iterator[Pa
             yield replace(package, publishable=False, reason=f"`{package.id}` is also in {others}")
         else:
             yield package
+
+
+def _by_name() -> dict[str, Ecosystem]:
+    return {ecosystem.name: ecosystem for ecosystem in all_ecosystems()}
+
+
+def _search_all(root: Path, start: str) -> dict[str, list[str]]:
+    return {name: _search(ecosystem, root, start) for name, ecosystem in _by_name().items()}
 
 
 def _search(ecosystem: Ecosystem, root: Path, start: str) -> list[str]:
@@ -125,6 +141,8 @@ def _below(ecosystem: Ecosystem, start: Path) -> tuple[list[Path], list[Path]]:
         following: list[Path] = []
         for folder in front:
             for child in _subfolders(folder):
+                if (child / VIRTUAL_ENVIRONMENT).exists():
+                    continue
                 standing = _standing(ecosystem, child)
                 if standing is Standing.WORKSPACE:
                     workspaces.append(child)
@@ -149,8 +167,6 @@ def _subfolders(folder: Path) -> list[Path]:
         with os.scandir(folder) as entries:
             listing = list(entries)
     except OSError:
-        return []
-    if any(entry.name == VIRTUAL_ENVIRONMENT for entry in listing):
         return []
     return sorted(
         Path(entry.path)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +18,6 @@ from releasekit import embedded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from releasekit.config import RegistrySettings
 
@@ -109,6 +112,33 @@ def npm_modules(open_environment: dict[str, str]) -> Path:
         for name, value in open_environment.items():
             patch.setenv(name, value)
         return embedded.install_npm_registry()
+
+
+@pytest.fixture(scope="session")
+def node_tools(open_environment: dict[str, str]) -> Path:
+    """`node_modules` with pnpm, both yarns and npm's libraries, installed once per machine."""
+    if shutil.which("node", path=open_environment["PATH"]) is None:
+        pytest.skip("node is not on this machine")
+    manifest = Path(__file__).parent / "tools" / "package.json"
+    version = hashlib.sha256(manifest.read_bytes()).hexdigest()[:16]
+    caches = Path(open_environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    installed = caches / "releasekit-tests" / version
+    if not installed.is_dir():
+        installed.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=installed.parent))
+        shutil.copy(manifest, fresh)
+        subprocess.run(
+            ["npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund"],
+            cwd=fresh,
+            env=open_environment,
+            check=True,
+            timeout=300,
+        )
+        try:
+            fresh.rename(installed)
+        except OSError:  # another run was faster
+            shutil.rmtree(fresh)
+    return installed / "node_modules"
 
 
 @pytest.fixture

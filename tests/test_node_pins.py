@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from releasekit.ecosystems.node.pins import pinned
-from releasekit.ecosystems.node.ranges import admits, parse_range, parse_version
+from releasekit.ecosystems.node.semver import parse, parse_range
 from releasekit.errors import (
     BoundExcludesSibling,
     CatalogEntryMissing,
@@ -279,18 +279,16 @@ def test_ranges_mean_what_they_mean_to_npm() -> None:
     wrong = []
     for row, text in zip(expected, RANGES, strict=True):
         for admitted, version in zip(row, VERSIONS, strict=True):
-            alternatives, parsed = parse_range(text), parse_version(version)
+            alternatives, parsed = parse_range(text), parse(version)
             assert alternatives is not None, text
             assert parsed is not None, version
             # With includePrerelease, npm lets a hyphen range begin at the first prerelease.
             quirk = " - " in text and "-" in version
-            if admits(alternatives, parsed) is not admitted and not quirk:
+            if alternatives.admits_in_order(parsed) is not admitted and not quirk:
                 wrong.append((text, version, admitted))
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "text", ["latest", "next", "1.2.3.4", "01.2.3", "https://x", "a || 1", "*.1", "1.x.2"]
-)
+@pytest.mark.parametrize("text", ["latest", "next", "1.2.3.4", "01.2.3", "https://x", "a || 1"])
 def test_what_is_no_range_is_told_apart(text: str) -> None:
     assert parse_range(text) is None

@@ -80,7 +80,7 @@ def _as_text(shell: Shell, found: Workspace, graph: Graph) -> Iterator[str]:
     yield shell.style(clean(str(found.root)), "1")
     for member in found.members:
         yield f"{member.tool} workspace in `{clean(member.root)}`"
-    width = max(len(clean(package.id)) for package in found.packages)
+    width = max((len(clean(package.id)) for package in found.packages), default=0)
     for package in found.packages:
         version = clean(package.version or "?")
         line = f"  {clean(package.id):{width}}  {version:10}  {clean(package.path)}"

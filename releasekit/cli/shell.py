@@ -56,10 +56,13 @@ class Shell:
         return workspace.find_root(Path.cwd())
 
     def load(self) -> tuple[Workspace, Config]:
-        from releasekit import config, pins, workspace
+        from releasekit import config, lock, workspace
 
         root = self.root()
-        self.note_recovery(pins.recover_if_needed(root))
+        if lock.has_leftovers(root):
+            from releasekit import pins
+
+            self.note_recovery(pins.recover_if_needed(root))
         settings = config.load(root)
         found = workspace.load(root, exclude=settings.exclude, roots=settings.roots)
         return found, settings

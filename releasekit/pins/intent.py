@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit.errors import BrokenIntent
+from releasekit.lock import PINS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from releasekit.pins.disk import Disk
 
-_FOLDER = "pins"
 _INTENT = "intent.json"
 _FORMAT = 1
 
@@ -57,7 +57,7 @@ class Intent:
 
     @property
     def folder(self) -> Path:
-        return self.journal / _FOLDER
+        return self.journal / PINS
 
     def target(self, file: Pinned) -> Path:
         return self.root / file.path
@@ -67,17 +67,12 @@ class Intent:
 
 
 def exists(journal: Path) -> bool:
-    return (journal / _FOLDER / _INTENT).exists()
-
-
-def has_leftovers(journal: Path) -> bool:
-    """An intent, or what a run that died before its commit point wrote."""
-    return (journal / _FOLDER).exists()
+    return (journal / PINS / _INTENT).exists()
 
 
 def sweep(journal: Path, disk: Disk) -> None:
     """Drop what no intent speaks of: the slots hold pinned texts only."""
-    folder = journal / _FOLDER
+    folder = journal / PINS
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208 - names, not paths
     except FileNotFoundError:
@@ -90,14 +85,14 @@ def sweep(journal: Path, disk: Disk) -> None:
 def mark(journal: Path) -> tuple[int, int] | None:
     """Changes whenever the intent does."""
     try:
-        status = (journal / _FOLDER / _INTENT).stat()
+        status = (journal / PINS / _INTENT).stat()
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
 
 
 def read(journal: Path) -> Intent | None:
-    path = journal / _FOLDER / _INTENT
+    path = journal / PINS / _INTENT
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -137,7 +132,7 @@ def _content(intent: Intent, offset: int, size: int, digest: str) -> bytes | Non
 
 def prepare(journal: Path, root: Path, drafts: Sequence[Draft], disk: Disk) -> Intent:
     """Write and sync all that a crash could need, then the intent: the commit point."""
-    folder = journal / _FOLDER
+    folder = journal / PINS
     sweep(journal, disk)
     intent = Intent(journal=journal, root=root, files=_lay_out(drafts))
     try:

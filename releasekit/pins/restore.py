@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from releasekit.errors import EditConflict, LockUnavailable, RecoveryFailed
-from releasekit.lock import journal_directory, try_hold
+from releasekit.lock import has_leftovers, journal_directory, try_hold
 from releasekit.pins import intent as intents
 from releasekit.pins.disk import Disk
 
@@ -98,11 +98,10 @@ def recover_if_needed(root: Path) -> Recovery:
     Costs a few `stat` calls when there is nothing to do. While another run is alive the files
     belong to it, and readers see its originals through `Originals`.
     """
-    journal = journal_directory(root)
-    if not intents.has_leftovers(journal):
+    if not has_leftovers(root):
         return Recovery()
     try:
-        held = try_hold(journal, command="releasekit recover")
+        held = try_hold(journal_directory(root), command="releasekit recover")
     except LockUnavailable:
         return Recovery()  # a checkout that only its owner may write; reading still works
     if held is None:

@@ -199,13 +199,15 @@ def crash_and_edit(
     *,
     count: int = 3,
     every: int = 1,
+    edited: int = 0,
 ) -> None:
+    """Crash at a step, let somebody edit one of the files, recover."""
     for at, tear in list(crash_points(steps(implementation, count, exchange=True)))[::every]:
         for number, (kind, change) in enumerate(USER_EDITS.items()):
             with repository.repository(count) as root:
                 before = repository.snapshot(root)
                 crash(implementation, root, DyingDisk(at=at, tear=tear))
-                victim = repository.manifests(root)[0].relative_to(root)
+                victim = repository.manifests(root)[edited].relative_to(root)
                 if not (root / victim).exists():
                     continue  # the naive one has lost it already
                 problems = _edit_and_recover(

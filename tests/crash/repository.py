@@ -58,7 +58,8 @@ def write(root: Path, count: int) -> None:
         file = folder / "pyproject.toml"
         end = "\r\n" if number == 0 else "\n"
         file.write_text(
-            f'[project]{end}name = "package{number}"{end}dependencies = ["core", "httpx"]{end}',
+            f'[project]{end}name = "package{number}"{end}version = "1.0"{end}'
+            f'dependencies = ["core", "httpx"]{end}',
             newline="",
         )
         if number == 1:

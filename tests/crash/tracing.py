@@ -30,7 +30,7 @@ _CHANGES = re.compile(r"(?!openat\()(\w+)\(|openat\(.*O_CREAT")
 _NAME = re.compile(r"(\w+)\(")
 
 # The next command of a person: every command repairs first.
-NEXT_COMMAND = ("recover",)
+NEXT_COMMAND = ("discover",)
 
 
 def missing() -> str | None:

@@ -10,6 +10,7 @@ from releasekit.ecosystems import Discovery, Standing
 from releasekit.ecosystems.node import links, members, package_json, tools
 from releasekit.ecosystems.node.tools import Dialect
 from releasekit.errors import MissingManifest
+from releasekit.manifest import refuse_link_out
 from releasekit.model import Edge, Member, Package
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ def discover(root: Path, folders: Sequence[str]) -> Discovery:
     roots: list[Member] = []
     found: dict[str, links.Located] = {}
     for folder in folders:
+        for name in (package_json.FILE_NAME, tools.PNPM_WORKSPACE):
+            refuse_link_out(root / folder / name, root)
         setup = tools.read(root / folder, warn=warnings.append)
         if setup is None:
             continue
         roots.append(Member(root=folder, ecosystem="node", tool=setup.tool))
-        for path, manifest in _members(setup, warnings.append):
+        for path, manifest in _members(root, setup, warnings.append):
             below_root = os.path.normpath(f"{folder}/{path}")
             one = links.Located(path=below_root, manifest=manifest, setup=setup)
             found.setdefault(os.path.realpath(root / below_root), one)
@@ -58,7 +61,9 @@ def discover(root: Path, folders: Sequence[str]) -> Discovery:
     )
 
 
-def _members(setup: Setup, warn: Callable[[str], None]) -> Iterator[tuple[str, PackageJson]]:
+def _members(
+    root: Path, setup: Setup, warn: Callable[[str], None]
+) -> Iterator[tuple[str, PackageJson]]:
     """The root and its members; for yarn, also the members of members."""
     pending = [(".", setup.root, setup.patterns)]
     seen: set[str] = set()
@@ -75,6 +80,7 @@ def _members(setup: Setup, warn: Callable[[str], None]) -> Iterator[tuple[str, P
         for relative in members.find(here, patterns, warn=warn):
             path = os.path.normpath(f"{folder}/{relative}")
             file = setup.folder / path / package_json.FILE_NAME
+            refuse_link_out(file, root)
             member = package_json.read(file, warn=warn)
             if member is None:
                 raise MissingManifest(file=file, wanted_by=f"`{setup.declared_in}`")

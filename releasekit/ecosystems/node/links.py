@@ -32,7 +32,8 @@ class Located:
     @property
     def id(self) -> str:
         # A package without a name is told by its path, which no name can look like.
-        return f"npm:{self.manifest.name or f'./{self.path}'}"
+        by_path = "." if self.path == "." else f"./{self.path}"
+        return f"npm:{self.manifest.name or by_path}"
 
     @property
     def folder(self) -> Path:

@@ -11,8 +11,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from releasekit.ecosystems.node import semver
 from releasekit.ecosystems.node.json_text import value_spans
-from releasekit.ecosystems.node.ranges import admits, caret, ceilings, parse_range, parse_version
 from releasekit.errors import (
     BoundExcludesSibling,
     CatalogEntryMissing,
@@ -27,7 +27,7 @@ from releasekit.model import PinPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from releasekit.ecosystems.node.ranges import Version
+    from releasekit.ecosystems.node.semver import Version
 
 _BOM = "\ufeff"
 _PEERS = "peerDependencies"
@@ -162,10 +162,8 @@ class _Manifest:
         target, wanted = (found["name"], found["range"]) if found else (wanted, "*")
         if target not in self._siblings:
             return value
-        alternatives = parse_range(wanted)
-        if alternatives is not None and not admits(
-            alternatives, self._version(target, name, value)
-        ):
+        asked = semver.parse_range(wanted)
+        if asked is not None and not asked.admits_in_order(self._version(target, name, value)):
             return value
         return f"npm:{target}@{self._plain(section, target, name, wanted)}"
 
@@ -189,14 +187,14 @@ class _Manifest:
             raise SiblingVersionUnknown(
                 manifest=self._manifest, requirement=f"{name}: {value}", sibling=target
             )
-        version = parse_version(text)
+        version = semver.parse(text)
         if version is None:
             raise self._unpinnable(f"`{target}` has the invalid version {text!r}")
         return version
 
     def _check(self, target: str, version: Version, name: str, value: str) -> None:
-        alternatives = parse_range(value)
-        if alternatives is not None and not admits(alternatives, version):
+        asked = semver.parse_range(value)
+        if asked is not None and not asked.admits_in_order(version):
             raise BoundExcludesSibling(
                 manifest=self._manifest,
                 requirement=f"{name}: {value}",
@@ -208,14 +206,15 @@ class _Manifest:
         """The new lower bound, and of the old range the upper bounds that still say something."""
         if self._policy in {PinPolicy.EXACT, PinPolicy.KEEP}:
             return str(version)
-        if parse_version(value) == version:
+        if semver.parse(value) == version:
             return value  # as narrow as can be
-        upper = ceilings(parse_range(value) or (), version)
+        asked = semver.parse_range(value)
+        upper = asked.ceilings(version) if asked else ()
         if self._policy is PinPolicy.MINIMUM:
-            return " ".join([f">={version}", *map(str, upper)])
-        _, end = caret(version)
-        kept = [bound for bound in upper if bound.version < end.version]
-        return " ".join([f"^{version}", *map(str, kept)])
+            return " ".join([f">={version}", *(f"{sign}{bound}" for sign, bound in upper)])
+        end = semver.caret_end(version)
+        kept = [f"{sign}{bound}" for sign, bound in upper if bound < end]
+        return " ".join([f"^{version}", *kept])
 
     def _rewritten(self, changes: Mapping[tuple[str, ...], str]) -> bytes:
         spans = value_spans(self._text)

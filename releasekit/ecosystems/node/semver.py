@@ -37,6 +37,11 @@ class Version:
     """A release sorts after its prereleases."""
     prerelease: tuple[Identifier, ...] = ()
 
+    def __str__(self) -> str:
+        text = f"{self.major}.{self.minor}.{self.patch}"
+        words = ".".join(word or str(number) for _, number, word in self.prerelease)
+        return f"{text}-{words}" if words else text
+
     @property
     def core(self) -> tuple[int, int, int]:
         return self.major, self.minor, self.patch
@@ -70,6 +75,25 @@ class Range:
     def admits(self, version: Version) -> bool:
         return any(_all_hold(comparators, version) for comparators in self.alternatives)
 
+    def admits_in_order(self, version: Version) -> bool:
+        """By order alone: `^1.2.0` admits 1.5.0-rc.1, which npm would have to be asked for."""
+        return self._alternative_of(version) is not None
+
+    def ceilings(self, version: Version) -> tuple[tuple[str, Version], ...]:
+        """The upper bounds of the alternative that admits the version by order."""
+        signs = {"<": "<", "<=": "<=", "=": "<="}
+        return tuple(
+            (signs[sign], other)
+            for sign, other in self._alternative_of(version) or ()
+            if sign in signs
+        )
+
+    def _alternative_of(self, version: Version) -> tuple[_Comparator, ...] | None:
+        for comparators in self.alternatives:
+            if all(_holds(sign, other, version) for sign, other in comparators):
+                return comparators
+        return None
+
 
 @cache
 def parse_range(text: str) -> Range | None:
@@ -95,6 +119,12 @@ def _alternative(text: str) -> tuple[_Comparator, ...] | None:
             return None
         comparators.extend(_comparators(found))
     return tuple(comparators)
+
+
+def caret_end(version: Version) -> Version:
+    """Where `^version` ends: its next breaking change."""
+    keep = next((place for place, number in enumerate(version.core) if number), _FULL - 1)
+    return _before(list(version.core[: keep + 1]))[1]
 
 
 def _comparators(found: re.Match[str]) -> tuple[_Comparator, ...]:

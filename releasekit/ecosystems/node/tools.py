@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from releasekit.ecosystems.node import package_json
-from releasekit.errors import WrongManifest
+from releasekit.errors import UnreadableManifest, WrongManifest
 from releasekit.manifest import read_text, read_yaml, strings
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PNPM_WORKSPACE = "pnpm-workspace.yaml"
 YARN_SETTINGS = ".yarnrc.yml"
+LERNA = "lerna.json"
 # Before pnpm 9 a plain range was linked to a sibling by default.
 _PNPM_NO_LONGER_LINKS = 9
 
@@ -69,6 +70,8 @@ def read(folder: Path, *, warn: Callable[[str], None]) -> Setup | None:
     if patterns is not None and dialect is Dialect.YARN_1 and not root.private:
         warn(f"{root.file}: yarn 1 ignores `workspaces` unless the root is private")
         patterns = None
+    if patterns is None and (folder / LERNA).is_file():
+        warn(f"{folder / LERNA}: no package manager's workspace is here, and lerna's alone is none")
     settings = read_yaml(folder / YARN_SETTINGS) if dialect is Dialect.YARN else None
     settings = settings or {}
     return Setup(
@@ -107,11 +110,13 @@ def _dialect(folder: Path, named: str | None, version: int | None) -> Dialect:
 
 
 def _is_berry_lock(file: Path) -> bool:
+    if not file.is_file():
+        return False
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
             return "__metadata:" in lines.read(2_000)
-    except OSError:
-        return False
+    except OSError as error:
+        raise UnreadableManifest(file=file, problem=error.strerror or str(error)) from error
 
 
 def _pnpm(

@@ -11,7 +11,7 @@ from releasekit.ecosystems import Discovery, Standing
 from releasekit.ecosystems.python import dynamic, members, versions
 from releasekit.ecosystems.python.project import Project, is_valid_name, normalize, parse
 from releasekit.errors import MissingManifest, WrongManifest
-from releasekit.manifest import read_toml
+from releasekit.manifest import read_toml, refuse_link_out
 from releasekit.model import Edge, EdgeKind, Member, Package
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def discover(root: Path, folders: Sequence[str]) -> Discovery:
 
 def _read(root: Path, folder: str) -> Project | None:
     file = root / folder / members.MANIFEST
+    refuse_link_out(file, root)
     document = read_toml(file)
     return None if document is None else parse(file, document)
 

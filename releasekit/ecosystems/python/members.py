@@ -59,6 +59,8 @@ def _pattern(file: Path, text: str) -> folders.Pattern:
                 key="tool.uv.workspace.members",
                 expected=f"globs in which `**` stands alone, not `{text}`",
             )
+    if parts[-1:] == ["**"]:
+        parts.append("*")  # `packages/**` is not `packages` itself
     return folders.Pattern(text, tuple(map(_segment, parts)))
 
 
