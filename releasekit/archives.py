@@ -84,7 +84,9 @@ def escapes(path: str) -> bool:
     """Whether a path would be written outside of the folder that an archive is unpacked in."""
     normal = posixpath.normpath(path.replace("\\", "/"))
     return (
-        normal.startswith(("/", "../")) or normal == ".." or re.match("[A-Za-z]:", normal) is not None
+        normal.startswith(("/", "../"))
+        or normal == ".."
+        or re.match("[A-Za-z]:", normal) is not None
     )
 
 

@@ -1,7 +1,7 @@
 """Every way a run can end badly that a person can cause or mend.
 
 ReleaseKitError                 exit 1
-├── ToolMissing, ChildFailed, ChildTimedOut, ServerEnded, BuildFailed
+├── ToolMissing, OddTool, ChildFailed, ChildTimedOut, ServerEnded, BuildFailed
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
@@ -64,6 +64,13 @@ class NeedsRecovery(ReleaseKitError):
 class ToolMissing(ReleaseKitError):
     def __init__(self, *, tool: str, hint: str) -> None:
         super().__init__(f"`{tool}` was not found on this machine", hint=hint)
+
+
+class OddTool(ReleaseKitError):
+    def __init__(self, *, argv: Sequence[str], problem: str) -> None:
+        super().__init__(
+            f"`{' '.join(argv)}`: {problem}", hint="run it yourself to see what it says"
+        )
 
 
 class ChildFailed(ReleaseKitError):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from releasekit.errors import ForeignEvent
+from releasekit.model import Check, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,13 +29,15 @@ class Stage(StrEnum):
 
 class Outcome(StrEnum):
     PUBLISHED = "published"
+    BUILT = "built"
     ALREADY_THERE = "already there"
     FAILED = "failed"
     BLOCKED = "blocked"
     CANCELLED = "cancelled"
 
 
-GOOD_OUTCOMES = frozenset({Outcome.PUBLISHED, Outcome.ALREADY_THERE})
+SERVED_OUTCOMES = frozenset({Outcome.PUBLISHED, Outcome.ALREADY_THERE})
+GOOD_OUTCOMES = SERVED_OUTCOMES | {Outcome.BUILT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,29 @@ class BuildFinished(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Noted(Event):
+    """Something a person should know that stops nothing."""
+
+    kind = "noted"
+    message: str
+    package: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Event):
+    """What inspection found in an artifact."""
+
+    kind = "found"
+    package: str
+    check: Check
+    severity: Severity
+    file: str
+    message: str
+    hint: str
+    """Where a finding is allowed: the reason that the configuration gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSent(Event):
     """Written before the first byte leaves: from here on the registry may hold the file."""
 
@@ -150,8 +176,8 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, UploadSent, UploadAnswered,
-        Confirmed, ReleaseEnded, RunEnded,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, UploadSent,
+        UploadAnswered, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 
@@ -194,6 +220,10 @@ def _rich(name: str, value: Any) -> Any:  # noqa: ANN401 - a JSON value by its f
             return Stage(value)
         case "outcome":
             return Outcome(value)
+        case "check":
+            return Check(value)
+        case "severity":
+            return Severity(value)
         case _:
             return value
 

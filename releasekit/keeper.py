@@ -16,10 +16,10 @@ import selectors
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, NoReturn, Optional
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 GRACE_SECONDS = 1.0
 # A log keeps its beginning and its end; what a build prints between them fills no disk.
@@ -99,7 +99,7 @@ class Keeper:
     def __init__(self, parent: int) -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self.asked_to_end = False
-        self._jobs: Dict[int, Job] = {}
+        self._jobs: dict[int, Job] = {}
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -138,7 +138,7 @@ class Keeper:
         self._jobs[pid] = job
         self._selector.register(reading, selectors.EVENT_READ, data=job)
 
-    def step(self) -> List[Ended]:
+    def step(self) -> list[Ended]:
         """Wait until something happens; tell which jobs have ended."""
         now = time.monotonic()
         nearest = min((job.deadline for job in self._jobs.values()), default=None)
@@ -255,7 +255,7 @@ def _leave(code: int) -> NoReturn:
     try:
         import atexit
 
-        atexit._run_exitfuncs()
+        atexit._run_exitfuncs()  # noqa: SLF001 - as multiprocessing ends its children
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:  # noqa: BLE001, S110 - nobody is left to be told
@@ -299,27 +299,27 @@ def _kill(pid: int) -> None:
         pass
 
 
-def _children() -> List[int]:
+def _children() -> list[int]:
     try:
-        with open("/proc/self/task/%d/children" % os.getpid(), "rb") as file:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
             return [int(pid) for pid in file.read().split()]
     except (OSError, ValueError):
         return []
 
 
-def _session(pid: int) -> Optional[int]:
+def _session(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except (ProcessLookupError, PermissionError):
         return None
 
 
-def main(arguments: List[str]) -> NoReturn:
+def main(arguments: list[str]) -> NoReturn:
     """`keeper.py PARENT LOG COMMAND…`: one job; ends as it ends."""
     parent, log, *argv = arguments
     keeper = Keeper(int(parent))
-    keeper.start("job", lambda: os.execvp(argv[0], argv), log, float("inf"))
-    ended: List[Ended] = []
+    keeper.start("job", lambda: os.execvp(argv[0], argv), log, float("inf"))  # noqa: S606
+    ended: list[Ended] = []
     while not ended and not keeper.asked_to_end:
         ended = keeper.step()
     keeper.end_all()

@@ -51,9 +51,7 @@ def _group_memory(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
 class Slots:
     """So many builds at once, fewer while memory is short, and no new one after `stop`."""
 
-    def __init__(
-        self, width: int, *, memory: Callable[[], int | None] = available_memory
-    ) -> None:
+    def __init__(self, width: int, *, memory: Callable[[], int | None] = available_memory) -> None:
         self.width = width
         self.stopped = False
         self._memory = memory

@@ -70,10 +70,10 @@ def run_and_show(shell: Shell, request: PublishRequest, *, yes: bool) -> RunStat
 
     shell.start_logging()
     state = asyncio.run(
-        _until_signal(
+        until_signal(
             publisher.run(
                 request,
-                observe=_reader(shell),
+                observe=reader(shell),
                 approve=_approval(shell, yes=yes),
                 note_recovery=shell.note_recovery,
             )
@@ -84,7 +84,7 @@ def run_and_show(shell: Shell, request: PublishRequest, *, yes: bool) -> RunStat
     return state
 
 
-async def _until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
+async def until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
     """A signal cancels the run: builds end, files go back, then we exit."""
     import asyncio
     import signal
@@ -115,7 +115,7 @@ async def _until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
             loop.remove_signal_handler(number)
 
 
-def _reader(shell: Shell) -> Callable[[Event], None]:
+def reader(shell: Shell) -> Callable[[Event], None]:
     import json
 
     from releasekit import events

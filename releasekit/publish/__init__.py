@@ -25,7 +25,8 @@ from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.net import http_client
 from releasekit.plan import Plan, make_plan
-from releasekit.publish.build import build_all, inspect_all
+from releasekit.publish.build import Builds, build_all
+from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.upload import upload_all
 
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import Config, RegistrySettings
-    from releasekit.lock import Held
     from releasekit.model import Package, Workspace
-    from releasekit.pins import Edit, Recovery
+    from releasekit.pins import Recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,8 @@ class Run:
 
     root: Path
     folder: Path
-    held: Held
     plan: Plan
-    edits: tuple[Edit, ...]
+    builds: Builds
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
     client: httpx.AsyncClient
@@ -115,9 +114,16 @@ async def run(
                 this = Run(
                     root=request.root,
                     folder=folder,
-                    held=held,
                     plan=plan,
-                    edits=edits,
+                    builds=Builds(
+                        workspace=found,
+                        config=request.config,
+                        packages=tuple(packages[release.package] for release in plan.releases),
+                        edits=edits,
+                        held=held,
+                        folder=folder,
+                        emit=emit,
+                    ),
                     packages=packages,
                     registries=registries,
                     client=client,
@@ -156,12 +162,10 @@ async def _stages(run: Run) -> None:
             ReleaseEnded(package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint)
         )
     run.emit(StageStarted(stage=Stage.BUILD))
-    async with pins.applied(run.edits, root=run.root, held=run.held):
-        built = await build_all(run)
-    if not built:
+    if not await build_all(run.builds):
         return
     run.emit(StageStarted(stage=Stage.INSPECT))
-    if not inspect_all(run):
+    if not await inspect_all(run.builds):
         return
     run.emit(StageStarted(stage=Stage.UPLOAD))
     await upload_all(run)

@@ -14,7 +14,7 @@ from releasekit.errors import (
     UploadRefused,
 )
 from releasekit.events import (
-    GOOD_OUTCOMES,
+    SERVED_OUTCOMES,
     Artifact,
     Confirmed,
     Outcome,
@@ -61,13 +61,13 @@ async def upload_all(run: Run) -> None:
 
 
 def _is_there(run: Run, package: str) -> bool:
-    return run.state.releases[package].outcome in GOOD_OUTCOMES
+    return run.state.releases[package].outcome in SERVED_OUTCOMES
 
 
 async def _upload(run: Run, release: PlannedRelease, artifact: Artifact) -> None:
     """Send one file once, then read its hash back, whatever the answer was."""
     package = run.packages[release.package]
-    file = artifact_folder(run, package.id) / artifact.file
+    file = artifact_folder(run.folder, package.id) / artifact.file
     name = artifact.file
     run.emit(UploadSent(package=package.id, file=name, sha256=artifact.sha256))
     answer: Answer | None = None

@@ -68,7 +68,9 @@ def _program(folder: Path, dialect: Dialect) -> tuple[str, ...]:
     name = "pnpm" if dialect is Dialect.PNPM else "yarn"
     if dialect is Dialect.YARN and shutil.which(name) is None:
         # A repository may carry its own yarn.
-        found = re.search(r"^yarnPath: *(\S+)", read_text(folder / tools.YARN_SETTINGS) or "", re.M)
+        found = re.search(
+            r"^yarnPath: *(\S+)", read_text(folder / tools.YARN_SETTINGS) or "", re.MULTILINE
+        )
         if found:
             node = process.find_tool("node", hint=NEEDS_NODE)
             return (node, str(folder / found[1].strip("\"'")))
@@ -122,7 +124,7 @@ class _Batch:
 
     async def _pack_together(self, packages: Sequence[Package], out: Path) -> tuple[Package, ...]:
         """Those that are not packed afterwards."""
-        out.mkdir(parents=True)
+        out.mkdir(parents=True)  # noqa: ASYNC240 - one folder
         log = out.with_suffix(".log")
         failed = False
         async with self.request.slots.taken() as may_start:
@@ -189,7 +191,9 @@ class _Batch:
                 )
                 packed = _by_name(folder)
                 if len(packed) != 1:
-                    raise UnreadableArtifact(file=folder, problem=f"it holds {len(packed)} tarballs")
+                    raise UnreadableArtifact(
+                        file=folder, problem=f"it holds {len(packed)} tarballs"
+                    )
                 built = self._handed_over(package, *packed.values())
             except ReleaseKitError as error:
                 built = Built(package=package.id, error=error.message, hint=error.hint)

@@ -147,7 +147,7 @@ def _entry_points(file: Path, manifest: dict[str, Any], names: set[str]) -> Iter
             continue
         # CommonJS adds an extension, or looks for an index in a folder.
         tried = {f"{normal}{end}" for end in (".js", ".json", ".node", ".cjs", "/index.js")}
-        if key == "main" and (tried & names or normal == "." and "index.js" in names):
+        if key == "main" and (tried & names or (normal == "." and "index.js" in names)):
             continue
         yield Finding(
             check=Check.MODULES,

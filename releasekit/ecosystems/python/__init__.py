@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
-    from releasekit.ecosystems import BuildRequest, Discovery, InspectRequest, Pinner, Registry, Standing
+    from releasekit.ecosystems import (
+        BuildRequest,
+        Discovery,
+        InspectRequest,
+        Pinner,
+        Registry,
+        Standing,
+    )
     from releasekit.model import Finding, Package, PinPolicy, Workspace
 
 

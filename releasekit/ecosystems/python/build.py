@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from releasekit.ecosystems import Built
 from releasekit.ecosystems.python import build_server, build_system
 from releasekit.ecosystems.python.environments import Environments
 from releasekit.ecosystems.python.filenames import name_and_version
-from releasekit.errors import BuildFailed, ReleaseKitError, ServerEnded
+from releasekit.errors import BuildFailed, OddTool, ReleaseKitError, ServerEnded
 from releasekit.model import EdgeKind, Order
 from releasekit.workers import JobServer
 
@@ -111,14 +112,17 @@ class _Batch:
     systems: Mapping[str, BuildSystem]
     needs: Mapping[str, frozenset[str]]
     done: Mapping[str, asyncio.Event]
-    _environ: dict[str, str] = field(default_factory=dict)
+    environ: dict[str, str] = field(default_factory=dict)
+    uv_version: str = "0"
 
     async def run(self) -> None:
         try:
             settings = build_system.read_uv_settings(self.folder)
             interpreter = await self._interpreter()
-            self._environ = {**self.request.environ, "UV_PYTHON": interpreter}
-            if await self._is_for_uv_alone():
+            self.environ = {**self.request.environ, "UV_PYTHON": interpreter}
+            if build_system.UV_BUILD in {self.systems[one.id].backend for one in self.packages}:
+                self.uv_version = await asyncio.to_thread(self._read_uv_version)
+            if self._is_for_uv_alone():
                 await self._build_with_one_uv()
                 return
         except ReleaseKitError as error:
@@ -139,27 +143,34 @@ class _Batch:
         found = await asyncio.to_thread(
             process.output, argv, cwd=self.folder, env=self.request.environ
         )
+        if not Path(found.strip()).is_absolute():
+            raise OddTool(argv=argv, problem="it names no interpreter")
         return found.strip()
 
-    async def _is_for_uv_alone(self) -> bool:
+    def _read_uv_version(self) -> str:
+        argv = [self.uv, "--version"]
+        match process.output(argv, cwd=self.folder).split():
+            case ["uv", version, *_]:
+                return version
+            case _:
+                raise OddTool(argv=argv, problem="it tells no version")
+
+    def _is_for_uv_alone(self) -> bool:
+        """Whether `--all-packages` means those that were selected, and uv needs no backend."""
         selected = {package.id for package in self.packages}
-        if len(selected) == 1 or build_system.UV_BUILD not in {
-            self.systems[one].backend for one in selected
-        }:
+        if len(selected) == 1 or not all(
+            self.systems[one].admits_uv(self.uv_version) for one in selected
+        ):
             return False
         workspace = self.request.workspace
-        for package in workspace.packages:
-            member = workspace.member_of(package)
-            if (
-                member is not None
-                and workspace.root / member.root == self.folder
-                and package.id not in selected
-                and build_system.read(workspace.root / package.path).declared
-            ):
-                return False
-        answer = await asyncio.to_thread(process.output, [self.uv, "--version"], cwd=self.folder)
-        version = answer.split()[1]
-        return all(self.systems[one].admits_uv(version) for one in selected)
+        return not any(
+            package.ecosystem == self.packages[0].ecosystem
+            and package.id not in selected
+            and (member := workspace.member_of(package)) is not None
+            and workspace.root / member.root == self.folder
+            and build_system.read(workspace.root / package.path).declared
+            for package in workspace.packages
+        )
 
     async def _build_with_one_uv(self) -> None:
         out, log = self.request.scratch / "all-packages", self.request.scratch / "all-packages.log"
@@ -174,7 +185,7 @@ class _Batch:
                     [self.uv, "build", "--all-packages", "--no-sources", "--no-create-gitignore",
                      "--color", "never", "--out-dir", str(out), str(self.folder)],
                     cwd=self.folder,
-                    env=self._environ,
+                    env=self.environ,
                     log=log,
                     timeout=self.request.timeout,
                 )  # fmt: skip
@@ -195,13 +206,11 @@ class _Batch:
         expected = 2  # an sdist and a wheel
         if problem is not None and len(files) < expected:
             log = self.request.logs[package.id]
-            failed = BuildFailed(
-                step="uv build --all-packages",
-                problem="it left no artifacts of this package",
-                tail=process.read_tail(log),
-                log=log,
+            return Built(
+                package=package.id,
+                error=f"{problem.message.partition(chr(10))[0]}\n{process.read_tail(log)}",
+                hint=f"the whole output is in `{log}`",
             )
-            return Built(package=package.id, error=failed.message, hint=failed.hint)
         folder = self.request.artifacts[package.id]
         moved = [Path(shutil.move(file, folder / file.name)) for file in files]
         return Built(package=package.id, files=tuple(moved))
@@ -224,7 +233,7 @@ class _Batch:
             uv=self.uv,
             interpreter=interpreter,
             cwd=self.folder,
-            environ=self._environ,
+            environ=self.environ,
             scratch=self.request.scratch,
             constraints=settings.constraints,
         )
@@ -238,7 +247,7 @@ class _Batch:
                         settings=settings,
                         environments=environments,
                         servers=servers,
-                        environ=self._environ | _planned_version(package, self.systems[package.id]),
+                        environ=self.environ | _planned_version(package, self.systems[package.id]),
                     )
                     group.create_task(self._build_in_turn(one))
         finally:
@@ -263,9 +272,7 @@ class _Batch:
         try:
             files = await one.build()
         except ReleaseKitError as error:
-            return Built(
-                package=package, error=error.message, hint=error.hint, notes=tuple(notes)
-            )
+            return Built(package=package, error=error.message, hint=error.hint, notes=tuple(notes))
         return Built(package=package, files=files, notes=tuple(notes))
 
 
@@ -291,20 +298,29 @@ class _Servers:
         self._running: dict[tuple[Path, str], JobServer] = {}
 
     def get(self, environment: Environment, backend: str, *, batch: _Batch) -> JobServer:
-        key = (environment.folder, backend)
-        if key not in self._running:
-            log = batch.request.scratch / f"server-{len(self._running)}-{environment.folder.name}"
+        variables = environment.variables(batch.environ)
+        return self._get(environment.folder, environment.python, backend, batch, variables)
+
+    def without_environment(self, *, batch: _Batch) -> JobServer:
+        """A server that runs programs and imports nothing."""
+        return self._get(Path(), Path(sys.executable), "", batch, batch.environ)
+
+    def _get(
+        self, key: Path, python: Path, backend: str, batch: _Batch, environ: Mapping[str, str]
+    ) -> JobServer:
+        if (key, backend) not in self._running:
+            scratch = batch.request.scratch
             server = JobServer(
                 # -B: the environment stays as it was sealed.
-                [str(environment.python), "-I", "-B", build_server.__file__, keeper.__file__,
+                [str(python), "-I", "-B", build_server.__file__, keeper.__file__,
                  str(os.getpid()), backend],
-                cwd=batch.request.scratch,
-                env=environment.variables(batch._environ),  # noqa: SLF001 - one module
-                log=log,
+                cwd=scratch,
+                env=environ,
+                log=scratch / f"server-{len(self._running)}-{key.name}.log",
             )  # fmt: skip
             self._group.create_task(server.run())
-            self._running[key] = server
-        return self._running[key]
+            self._running[key, backend] = server
+        return self._running[key, backend]
 
     def close(self) -> None:
         for server in self._running.values():
@@ -340,7 +356,11 @@ class _One:
             reason: str | None = f"`[tool.uv]` sets `{self.settings.only_uv}`"
         else:
             try:
-                reason = await self._build_warm(out)
+                if self.system.admits_uv(self.batch.uv_version):
+                    reason = None
+                    await self._build_inside_uv(out)
+                else:
+                    reason = await self._build_warm(out)
             except ServerEnded as error:
                 reason = error.message
         if reason is not None:
@@ -355,6 +375,20 @@ class _One:
     @property
     def log(self) -> Path:
         return self.request.logs[self.package.id]
+
+    async def _build_inside_uv(self, out: Path) -> None:
+        """uv is its own `uv_build` where the versions agree, and takes no environment for it."""
+        server = self.servers.without_environment(batch=self.batch)
+        self._check(
+            await server.ask(
+                argv=self._uv_arguments(out),
+                source=str(self.batch.folder),
+                log=str(self.log),
+                timeout=self.request.timeout,
+                env={},
+            ),
+            "uv build",
+        )
 
     async def _build_warm(self, out: Path) -> str | None:
         """None when it is built, else why it cannot be built so."""
@@ -415,7 +449,14 @@ class _One:
         return folder
 
     async def _call(
-        self, server: JobServer, target: str, source: str, unpack: str | None, out: Path, *, ask: bool
+        self,
+        server: JobServer,
+        target: str,
+        source: str,
+        unpack: str | None,
+        out: Path,
+        *,
+        ask: bool,
     ) -> dict[str, Any]:
         result = self.request.scratch / self.request.artifacts[self.package.id].name / "result.json"
         with contextlib.suppress(FileNotFoundError):
@@ -431,27 +472,35 @@ class _One:
             result=str(result),
             log=str(self.log),
             timeout=self.request.timeout,
-            env=dict(self.environ.items() - self.batch._environ.items()),  # noqa: SLF001
+            env=dict(self.environ.items() - self.batch.environ.items()),
         )
+        self._check(answer, f"the {target} by `{self.system.backend}`")
+        value: dict[str, Any] = answer["value"]
+        return value
+
+    def _check(self, answer: Mapping[str, Any], step: str) -> None:
         if answer["error"] is not None:
             raise BuildFailed(
-                step=f"the {target} by `{self.system.backend}`",
+                step=step,
                 problem=answer["error"],
                 tail=process.read_tail(self.log),
                 log=self.log,
             )
-        value: dict[str, Any] = answer["value"]
-        return value
 
     async def _build_with_uv(self, out: Path) -> None:
-        for file in out.iterdir():
+        for file in out.iterdir():  # noqa: ASYNC240 - two files
             file.unlink()
-        links = ["--find-links", str(self._find_links())] if self.offers else []
         await process.run(
-            [self.batch.uv, "build", "--no-sources", "--no-create-gitignore", "--out-dir", str(out),
-             *links, str(self.request.workspace.root / self.package.path)],
+            self._uv_arguments(out),
             cwd=self.batch.folder,
             env=self.environ,
             log=self.log,
             timeout=self.request.timeout,
-        )  # fmt: skip
+        )
+
+    def _uv_arguments(self, out: Path) -> list[str]:
+        links = ["--find-links", str(self._find_links())] if self.offers else []
+        return [
+            *(self.batch.uv, "build", "--no-sources", "--no-create-gitignore", *links),
+            *("--out-dir", str(out), str(self.request.workspace.root / self.package.path)),
+        ]

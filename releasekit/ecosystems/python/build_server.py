@@ -13,6 +13,7 @@ A request is one JSON line, and so is its answer:
      "backend_path": [], "source": "/tree", "unpack": null, "result": "/scratch/1",
      "log": "/logs/x.log", "timeout": 600, "env": {}}
     {"id": 1, "value": {"needs": [], "file": "x-1.tar.gz"}, "error": null}
+A request with `argv` runs that program instead, and its value is null.
 With `ask`, the backend is asked first what it needs beyond the environment. A `file` of null means
 that it was not built yet, be it that it needs more or that its hooks want a process each.
 """
@@ -29,7 +30,7 @@ import sys
 import tarfile
 import tempfile
 import threading
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from releasekit.keeper import Ended, Keeper
@@ -79,8 +80,8 @@ def warm_up(name: str) -> None:
                 file.write(text)
         os.chdir(folder)
         _build_sample(backend, folder)
-    except Exception as error:  # noqa: BLE001 - an old backend does not know [project]; it is slower
-        sys.stderr.write("not warm: %s: %s\n" % (type(error).__name__, error))
+    except Exception as error:  # noqa: BLE001 - an old backend does not know [project]
+        sys.stderr.write(f"not warm: {type(error).__name__}: {error}\n")
     finally:
         os.chdir(here)
         shutil.rmtree(folder, ignore_errors=True)
@@ -96,10 +97,13 @@ def _build_sample(backend: Any, folder: str) -> None:  # noqa: ANN401
         getattr(backend, "build_" + target)(out)
 
 
-def call_hook(request: Dict[str, Any]) -> None:
+def call_hook(request: dict[str, Any]) -> None:
     """In the child: the hooks of one build of one package."""
     os.environ.update(request["env"])
     source = request["source"]
+    if "argv" in request:
+        os.chdir(source)
+        os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - no shell
     if request["unpack"]:
         source = unpack(request["unpack"], source)
     os.chdir(source)
@@ -109,7 +113,7 @@ def call_hook(request: Dict[str, Any]) -> None:
     backend = load_backend(request["backend"])
     if request["backend_path"]:
         _require_in_tree(request, source)
-    value: Dict[str, Any] = {"needs": [], "file": None}
+    value: dict[str, Any] = {"needs": [], "file": None}
     if request["ask"]:
         # PEP 517: a backend without the hook needs nothing more.
         hook = getattr(backend, "get_requires_for_build_" + request["target"], None)
@@ -123,13 +127,13 @@ def call_hook(request: Dict[str, Any]) -> None:
     sys.stderr.flush()
 
 
-def _require_in_tree(request: Dict[str, Any], source: str) -> None:
+def _require_in_tree(request: dict[str, Any], source: str) -> None:
     # https://peps.python.org/pep-0517/#in-tree-build-backends
     module = sys.modules[request["backend"].partition(":")[0]]
     file = os.path.realpath(getattr(module, "__file__", None) or "")
     folders = [os.path.realpath(os.path.join(source, entry)) for entry in request["backend_path"]]
     if not any(file.startswith(folder + os.sep) for folder in folders):
-        raise SystemExit("the backend was not loaded from `backend-path`, but from %s" % file)
+        raise SystemExit(f"the backend was not loaded from `backend-path`, but from {file}")
 
 
 def unpack(sdist: str, target: str) -> str:
@@ -141,7 +145,7 @@ def unpack(sdist: str, target: str) -> str:
             archive.extractall(target, filter="data")
     folders = os.listdir(target)
     if len(folders) != 1:
-        raise SystemExit("%s must hold one folder, not %s" % (sdist, sorted(folders)))
+        raise SystemExit(f"{sdist} must hold one folder, not {sorted(folders)}")
     return os.path.join(target, folders[0])
 
 
@@ -149,9 +153,9 @@ class Server:
     def __init__(self, keeper: Keeper, answers: int) -> None:
         self._keeper = keeper
         self._answers = answers
-        self._requests: Dict[str, Dict[str, Any]] = {}
+        self._requests: dict[str, dict[str, Any]] = {}
 
-    def answer(self, body: Dict[str, Any]) -> None:
+    def answer(self, body: dict[str, Any]) -> None:
         data = (json.dumps(body) + "\n").encode()
         while data:
             data = data[os.write(self._answers, data) :]
@@ -176,7 +180,7 @@ class Server:
             for line in lines:
                 self._start(json.loads(line))
 
-    def _start(self, request: Dict[str, Any]) -> None:
+    def _start(self, request: dict[str, Any]) -> None:
         name = str(request["id"])
         self._requests[name] = request
         self._keeper.start(name, lambda: call_hook(request), request["log"], request["timeout"])
@@ -184,12 +188,12 @@ class Server:
     def _tell(self, ended: Ended) -> None:
         request = self._requests.pop(ended.name)
         body = {"id": request["id"], "value": None, "error": _failure(ended)}
-        if body["error"] is None:
+        if body["error"] is None and "argv" not in request:
             try:
                 with open(request["result"], encoding="utf-8") as file:
                     body["value"] = json.load(file)
             except (OSError, ValueError) as error:
-                body["error"] = "it ended without an answer (%s)" % error
+                body["error"] = f"it ended without an answer ({error})"
         self.answer(body)
 
 
@@ -197,12 +201,12 @@ def _failure(ended: Ended) -> str | None:
     if ended.timed_out:
         return "it did not end in time and was stopped"
     if os.WIFSIGNALED(ended.status):
-        return "it was ended by signal %d" % os.WTERMSIG(ended.status)
+        return f"it was ended by signal {os.WTERMSIG(ended.status)}"
     code = os.WEXITSTATUS(ended.status)
-    return "it ended with exit code %d" % code if code else None
+    return f"it ended with exit code {code}" if code else None
 
 
-def main(arguments: List[str]) -> None:
+def main(arguments: list[str]) -> None:
     file, parent, backend = arguments
     spec = importlib.util.spec_from_file_location("_releasekit_keeper", file)
     assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a .py file
@@ -218,7 +222,7 @@ def main(arguments: List[str]) -> None:
         if backend:
             warm_up(backend)
     except BaseException as error:  # noqa: BLE001 - told to whoever asked for this backend
-        problem = "%s: %s" % (type(error).__name__, error)
+        problem = f"{type(error).__name__}: {error}"
     if threading.active_count() > 1:
         problem = "its backend starts threads, which do not survive a fork"
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -136,7 +136,7 @@ class Environments:
                 made.folder.rename(kept)
             except OSError:
                 if not _is_whole(kept):  # broken: out of the way; whole: another run was faster
-                    kept.rename(Path(name) / "broken")
+                    kept.rename(Path(name) / "broken")  # noqa: ASYNC240 - a rename
                     made.folder.rename(kept)
         return Environment(folder=kept)
 

@@ -169,9 +169,12 @@ class _File:
             base = name.rpartition("/")[2]
             if name not in listed and base not in {"RECORD.jws", "RECORD.p7s"}:
                 yield self._record_finding(f"`{name}` is not in its RECORD")
-            elif base != "RECORD" and listed.get(name, "").startswith("sha256="):
-                if listed[name] != f"sha256={digest}":
-                    yield self._record_finding(f"`{name}` is not what its RECORD says")
+            elif (
+                base != "RECORD"
+                and listed.get(name, "").startswith("sha256=")
+                and listed[name] != f"sha256={digest}"
+            ):
+                yield self._record_finding(f"`{name}` is not what its RECORD says")
         for name in listed.keys() - self.hashes.keys():
             yield self._record_finding(f"its RECORD lists `{name}`, which is not there")
 

@@ -1,0 +1,71 @@
+"""`releasekit build`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from releasekit.cli.shell import Shell
+
+EXAMPLES = """\b
+Examples:
+  releasekit build
+  releasekit build --package acme-text --package npm:@acme/cli
+  releasekit build --exclude acme-app --out /tmp/artifacts
+"""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=EXAMPLES)(build)
+
+
+def build(
+    ctx: typer.Context,
+    package: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Not this one; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to leave them.  [default: dist]")
+    ] = None,
+    lock_timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a running release.")
+    ] = 0.0,
+) -> None:
+    """Build and inspect every package, and leave the artifacts in a folder.
+
+    Siblings' versions are written into the manifests for the length of the builds. Nothing is
+    left in the folder unless everything was built and may be uploaded.
+    """
+    import asyncio
+
+    from releasekit import config
+    from releasekit.cli.publish import reader, until_signal
+    from releasekit.cli.shell import Output
+    from releasekit.publish.deliver import DeliverRequest, deliver
+    from releasekit.ui import plain
+
+    shell: Shell = ctx.obj
+    root = shell.root()
+    request = DeliverRequest(
+        root=root,
+        config=config.load(root),
+        out=(out or root / "dist").absolute(),
+        only=tuple(package or ()),
+        exclude=tuple(exclude or ()),
+        lock_timeout=lock_timeout,
+    )
+    shell.start_logging()
+    state = asyncio.run(
+        until_signal(deliver(request, observe=reader(shell), note_recovery=shell.note_recovery))
+    )
+    if shell.output is Output.TEXT:
+        shell.print(plain.summary(state, shell.style))
+        if state.ok:
+            shell.print(f"in {request.out}")
+    raise typer.Exit(0 if state.ok else 1)
