@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import NoReturn
@@ -10,7 +11,14 @@ import click
 
 from releasekit.cli import app
 from releasekit.cli.shell import Shell
-from releasekit.errors import Interrupted, Locked, NeedsRecovery, ReleaseKitError, UsageError
+from releasekit.errors import (
+    Interrupted,
+    Locked,
+    NeedsRecovery,
+    ReleaseKitError,
+    SystemRefused,
+    UsageError,
+)
 
 EXIT_FAILED = 1
 EXIT_CODES: tuple[tuple[type[ReleaseKitError], int], ...] = (
@@ -27,6 +35,9 @@ def exit_code(error: ReleaseKitError) -> int:
 
 def main() -> None:
     shell = Shell()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an arrow must not end a release
     try:
         sys.exit(app(obj=shell, prog_name="releasekit", standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -40,6 +51,8 @@ def main() -> None:
         # The reader of our output has left; a second flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _end(SystemRefused(error), shell)
     except Exception as error:  # noqa: BLE001 - a bug of ours, said in a person's words
         _end(_bug(error), shell)
 

@@ -612,3 +612,14 @@ class RetryAt(ReleaseKitError):
         self.not_before = not_before
         self.closes_lane = closes_lane
         """Hold every package of this lane until then."""
+
+
+class SystemRefused(ReleaseKitError):
+    """A full disk, a missing permission: what the operating system says, with the file."""
+
+    def __init__(self, error: OSError) -> None:
+        where = f"`{error.filename}`: " if error.filename else ""
+        super().__init__(
+            f"{where}{error.strerror or error}",
+            hint="mend that, then run the same command again",
+        )

@@ -36,8 +36,7 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-SERVED_OUTCOMES = frozenset({Outcome.PUBLISHED, Outcome.ALREADY_THERE})
-GOOD_OUTCOMES = SERVED_OUTCOMES | {Outcome.BUILT}
+GOOD_OUTCOMES = frozenset({Outcome.PUBLISHED, Outcome.BUILT, Outcome.ALREADY_THERE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

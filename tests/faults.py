@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,8 +27,9 @@ def faulty_registry(
     refuse: str | None = None,
     corrupt: str | None = None,
     drop_answer: str | None = None,
+    delay: float = 0.0,
 ) -> Iterator[RegistrySettings]:
-    """`refuse` uploads of a package, `corrupt` its hashes, or `drop_answer` to its uploads."""
+    """Refuse a package's uploads, corrupt its hashes, drop the answers, or delay all uploads."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -40,6 +42,7 @@ def faulty_registry(
             self._answer(answer.status_code, body, answer.headers.get("content-type", ""))
 
         def do_POST(self) -> None:
+            time.sleep(delay)
             sent = self.rfile.read(int(self.headers["Content-Length"]))
             if refuse and f'name="name"\r\n\r\n{refuse}\r\n'.encode() in sent:
                 self._answer(403, b"not yours", "text/plain")

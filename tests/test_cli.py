@@ -223,6 +223,28 @@ def test_verbose_logs_to_stderr_and_never_to_stdout(releasekit: ReleaseKit, tmp_
     assert loud.json()["error"]["kind"] == quiet.json()["error"]["kind"] == "RegistryUnreachable"
 
 
+def test_a_terminal_that_knows_only_ascii_ends_nothing(
+    releasekit: ReleaseKit, tmp_path: Path
+) -> None:
+    write_sample(tmp_path, node={})
+    (tmp_path / "releasekit.toml").write_text('"ü" = 1\n', encoding="utf-8")
+    for env in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
+        result = releasekit(cwd=tmp_path, env=env)
+        assert result.code == 2
+        assert "there is no key" in result.err
+
+
+def test_what_the_system_refuses_is_said_with_the_file(
+    releasekit: ReleaseKit, tmp_path: Path
+) -> None:
+    write_sample(tmp_path / "repo")
+    (tmp_path / "repo/releasekit.toml").symlink_to(tmp_path / "nowhere/releasekit.toml")
+    result = releasekit("init", cwd=tmp_path / "repo")
+    assert result.code == 1
+    assert result.err.startswith("error: `")
+    assert "No such file or directory" in result.err
+
+
 def test_completion_can_be_shown(releasekit: ReleaseKit) -> None:
     result = releasekit("--show-completion", "bash")
     assert result.code == 0, result.err

@@ -296,7 +296,7 @@ while True:
 """
 
 
-def test_eight_racing_processes_never_hold_it_together(tmp_path: Path) -> None:
+def test_problem_6_eight_racing_processes_never_hold_the_lock_together(tmp_path: Path) -> None:
     chance = random.Random(8)  # noqa: S311 - reproducible
 
     def start() -> subprocess.Popen[bytes]:

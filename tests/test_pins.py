@@ -581,7 +581,7 @@ def test_a_thread_installs_no_handlers(root: Path) -> None:
 # Crashes. `uv run pytest tests/crash -s` runs the long version.
 
 
-def test_no_crash_leaves_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_problem_5_no_crash_leaves_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     tally = Tally()
     real = Releasekit()
     for exchange in (True, False):

@@ -616,4 +616,4 @@ def test_it_loads_nothing_of_releasekit_but_its_errors() -> None:
         "releasekit",
         "releasekit.errors",
     }
-    assert not {"rich", "typer", "httpx"} & set(loaded)
+    assert not {"typer", "httpx"} & set(loaded)

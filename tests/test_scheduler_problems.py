@@ -114,8 +114,9 @@ def test_problem_5_what_was_changed_is_put_back_however_the_run_ends(ending: str
         signal.signal(signal.SIGUSR2, before[1])
 
 
-# Problem 6, two runs that race for the lock, belongs to releasekit.lock, and problem 7, a keyboard
-# that blocks the shutdown, to releasekit.ui. The scheduler reads no file and no key.
+# The scheduler reads no file and no key: problem 5 as a whole is tests/test_pins.py's, problem 6
+# (two runs that race for the lock) tests/test_lock.py's, and problem 7 (a keyboard that blocks the
+# shutdown) tests/test_keys.py's. The tests there carry the problems' numbers.
 
 
 def test_problem_8_double_completion() -> None:

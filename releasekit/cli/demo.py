@@ -30,7 +30,7 @@ def demo(ctx: typer.Context) -> None:
     from pathlib import Path
 
     from releasekit import embedded
-    from releasekit.cli.publish import run_and_show
+    from releasekit.cli.publish import exit_code_of, run_and_show
     from releasekit.config import Config
     from releasekit.publish import PublishRequest
     from releasekit.sample import NODE, write_sample
@@ -51,4 +51,4 @@ def demo(ctx: typer.Context) -> None:
             root=folder / "repo", config=Config(), registries=registries, environ={}
         )
         state = run_and_show(shell, request, yes=True)
-    raise typer.Exit(0 if state.ok else 1)
+    raise typer.Exit(exit_code_of(state))

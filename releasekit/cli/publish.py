@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from releasekit.errors import StoppedBySignal
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from asyncio import Future
+    from collections.abc import Callable, Iterator, Mapping
 
     from releasekit.cli.shell import Shell
     from releasekit.config import RegistrySettings
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from releasekit.events import Event, RunState
     from releasekit.plan import Plan
     from releasekit.publish import PublishRequest
+    from releasekit.publish.control import RunControl
 
 EXAMPLES = """\b
 Examples:
@@ -58,60 +65,119 @@ def publish(
         lock_timeout=lock_timeout,
     )
     state = run_and_show(shell, request, yes=yes)
-    raise typer.Exit(0 if state.ok else 1)
+    raise typer.Exit(exit_code_of(state))
 
 
 def run_and_show(shell: Shell, request: PublishRequest, *, yes: bool) -> RunState:
     import asyncio
 
-    from releasekit import publish as publisher
     from releasekit.cli.shell import Output
     from releasekit.ui import plain
 
     shell.start_logging()
-    state = asyncio.run(
-        until_signal(
-            publisher.run(
-                request,
-                observe=reader(shell),
-                approve=_approval(shell, yes=yes),
-                note_recovery=shell.note_recovery,
-            )
-        )
-    )
+    state = asyncio.run(_run(shell, request, yes=yes))
     if shell.output is Output.TEXT:
         shell.print(plain.summary(state, shell.style))
     return state
 
 
-async def until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
-    """A signal cancels the run: builds end, files go back, then we exit."""
-    import asyncio
-    import signal
+def exit_code_of(state: RunState) -> int:
+    """3 where a person stopped it and nothing went wrong: the same command continues."""
+    from releasekit.events import Outcome
 
-    from releasekit.errors import StoppedBySignal
+    if state.ok:
+        return 0
+    stopped = not state.by_outcome(Outcome.FAILED) and state.by_outcome(Outcome.CANCELLED)
+    return 3 if stopped else 1
+
+
+async def _run(shell: Shell, request: PublishRequest, *, yes: bool) -> RunState:
+    """The run with everything that can steer it: keys, and signals from outside."""
+    import asyncio
+
+    from releasekit import publish as publisher
+    from releasekit.events import RunStarted
+    from releasekit.publish.control import RunControl
+    from releasekit.ui.keys import Keys
+
+    control = RunControl()
+
+    def pause() -> None:
+        shell.say("paused between uploads: `r` or SIGUSR2 goes on")
+        control.pause()
+
+    def resume() -> None:
+        shell.say("going on")
+        control.resume()
+
+    def leave() -> None:
+        shell.say("quitting after what is in flight")
+        control.quit()
+
+    show = reader(shell)
+    with Keys({"p": pause, "r": resume, "q": leave}) as keys:
+
+        def observe(event: Event) -> None:
+            if isinstance(event, RunStarted):
+                keys.start()  # not earlier: the question is answered with Enter
+            show(event)
+
+        run = asyncio.ensure_future(
+            publisher.run(
+                request,
+                observe=observe,
+                approve=_approval(shell, yes=yes),
+                note_recovery=shell.note_recovery,
+                control=control,
+            )
+        )
+        with _signals(run, control, pause=pause, resume=resume, leave=leave) as received:
+            try:
+                return await run
+            except asyncio.CancelledError:
+                if received:
+                    raise StoppedBySignal(signal=received[0].name) from None
+                raise
+
+
+@contextlib.contextmanager
+def _signals(
+    run: Future[RunState],
+    control: RunControl,
+    *,
+    pause: Callable[[], None],
+    resume: Callable[[], None],
+    leave: Callable[[], None],
+) -> Iterator[list[signal.Signals]]:
+    """Before the uploads a signal ends the builds and restores the files; then we exit.
+
+    During the uploads the first SIGINT lets what is in flight finish.
+    """
+    import asyncio
 
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(run)
     received: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
-        if not received:  # a second one must not interrupt the clearing up
-            task.cancel()
-        received.append(number)
+        if number is signal.SIGINT and control.uploading and not control.quitting:
+            leave()
+        elif not received:  # a second one must not interrupt the clearing up
+            received.append(number)
+            run.cancel()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in numbers:
+    handlers: dict[signal.Signals, Callable[[], None]] = {
+        signal.SIGUSR1: pause,
+        signal.SIGUSR2: resume,
+    }
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            loop.add_signal_handler(number, stop, number)
+            handlers[number] = functools.partial(stop, number)
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
-        return await task
-    except asyncio.CancelledError:
-        if received:
-            raise StoppedBySignal(signal=received[0].name) from None
-        raise
+        yield received
     finally:
-        for number in numbers:
+        for number in handlers:
             loop.remove_signal_handler(number)
 
 

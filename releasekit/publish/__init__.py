@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from releasekit.config import Config, RegistrySettings
     from releasekit.model import Package, Workspace
     from releasekit.pins import Recovery
+    from releasekit.publish.control import RunControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class Run:
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
     client: httpx.AsyncClient
+    control: RunControl
     state: RunState
     emit: Callable[[Event], None]
 
@@ -76,6 +78,7 @@ async def run(
     observe: Callable[[Event], None],
     approve: Callable[[Plan, Mapping[str, Registry]], bool],
     note_recovery: Callable[[Recovery], None],
+    control: RunControl,
 ) -> RunState:
     """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
     home = journal_directory(request.root)
@@ -127,6 +130,7 @@ async def run(
                     packages=packages,
                     registries=registries,
                     client=client,
+                    control=control,
                     state=state,
                     emit=emit,
                 )

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from releasekit import scheduler
 from releasekit.errors import (
+    DoNotRetry,
     NeverVisible,
     OtherBytes,
     ReleaseKitError,
     UploadRefused,
 )
 from releasekit.events import (
-    SERVED_OUTCOMES,
     Artifact,
     Confirmed,
     Outcome,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from releasekit.ecosystems import Answer
     from releasekit.publish import Run
 
+CONCURRENT_UPLOADS = 10
 VISIBLE_WITHIN = 60.0
 FIRST_INTERVAL = 0.05
 MAX_INTERVAL = 5.0
@@ -36,32 +38,57 @@ _ACCEPTED = range(200, 300)
 
 
 async def upload_all(run: Run) -> None:
-    """In the plan's order; a failure blocks what needs it, and nothing else."""
+    """Each the moment its dependencies are there; a failure blocks what needs it, nothing else."""
+    there = {release.package for release in run.plan.already_there}
+    refused = {release.package for release, _ in run.plan.partly_there}
+    planned = {release.package: release for release in run.plan.releases}
+    graph: dict[str, tuple[str, ...]] = dict.fromkeys(refused, ())
     for release in run.plan.releases:
-        blocker = next((need for need in release.needs if not _is_there(run, need)), None)
-        if blocker is not None:
-            run.emit(
-                ReleaseEnded(package=release.package, outcome=Outcome.BLOCKED, blocked_by=blocker)
-            )
-            continue
-        try:
-            for artifact in run.state.releases[release.package].artifacts:
-                await _upload(run, release, artifact)
-        except ReleaseKitError as error:
-            run.emit(
-                ReleaseEnded(
-                    package=release.package,
-                    outcome=Outcome.FAILED,
-                    reason=error.message,
-                    hint=error.hint,
-                )
-            )
-        else:
-            run.emit(ReleaseEnded(package=release.package, outcome=Outcome.PUBLISHED))
+        graph[release.package] = tuple(need for need in release.needs if need not in there)
+
+    async def publish(name: str) -> None:
+        if name in refused:
+            raise DoNotRetry(run.state.releases[name].reason or "")
+        for artifact in run.state.releases[name].artifacts:
+            await _upload(run, planned[name], artifact)
+
+    def observe(event: scheduler.Event) -> None:
+        if isinstance(event, scheduler.Finished) and event.outcome.name in planned:
+            run.emit(_ended(event.outcome))
+
+    uploads = scheduler.Scheduler.from_graph(
+        graph,
+        concurrency=CONCURRENT_UPLOADS,
+        task_timeout=None,
+        lanes={name: release.registry for name, release in planned.items()},
+        observe=observe,
+    )
+    run.control.attach(uploads)
+    await uploads.run(publish)
 
 
-def _is_there(run: Run, package: str) -> bool:
-    return run.state.releases[package].outcome in SERVED_OUTCOMES
+def _ended(outcome: scheduler.Outcome) -> ReleaseEnded:
+    error = outcome.error
+    reason = hint = None
+    if isinstance(error, ReleaseKitError):
+        reason, hint = error.message, error.hint
+    elif error is not None:
+        reason = f"{type(error).__name__}: {error}"
+    return ReleaseEnded(
+        package=outcome.name,
+        outcome=_OUTCOMES[outcome.status],
+        reason=reason,
+        hint=hint,
+        blocked_by=outcome.blocked_by,
+    )
+
+
+_OUTCOMES = {
+    scheduler.Status.PUBLISHED: Outcome.PUBLISHED,
+    scheduler.Status.FAILED: Outcome.FAILED,
+    scheduler.Status.BLOCKED: Outcome.BLOCKED,
+    scheduler.Status.CANCELLED: Outcome.CANCELLED,
+}
 
 
 async def _upload(run: Run, release: PlannedRelease, artifact: Artifact) -> None:

@@ -6,7 +6,7 @@ It knows nothing of building, uploading or screens, and imports nothing of relea
 from __future__ import annotations
 
 from releasekit.errors import DoNotRetry, RetryAt
-from releasekit.scheduler.run import Scheduler
+from releasekit.scheduler.control import Scheduler
 from releasekit.scheduler.words import (
     Added,
     ConcurrencyChanged,

@@ -1,0 +1,71 @@
+"""Single keys from the terminal, without Enter and without a thread that could block the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+import tty
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+
+class Keys:
+    """Listens from `start` until the block ends; the terminal is then as it was before.
+
+    The event loop watches the descriptor, so nothing waits in a read: the end is immediate. It
+    stays silent where stdin is no terminal or belongs to another process group.
+    """
+
+    def __init__(self, actions: Mapping[str, Callable[[], None]], fd: int | None = None) -> None:
+        self._actions = actions
+        self._fd = sys.stdin.fileno() if fd is None else fd
+        self._before: list[object] | None = None
+
+    def start(self) -> None:
+        if self._before is None and _is_ours(self._fd):
+            before = termios.tcgetattr(self._fd)
+            tty.setcbreak(self._fd, termios.TCSADRAIN)
+            self._before = before
+            asyncio.get_running_loop().add_reader(self._fd, self._read)
+
+    def stop(self) -> None:
+        before, self._before = self._before, None
+        if before is not None:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, before)  # type: ignore[arg-type]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _read(self) -> None:
+        try:
+            typed = os.read(self._fd, 64).decode(errors="replace")
+        except BlockingIOError:
+            return
+        except OSError:
+            typed = ""
+        if not typed:  # the terminal is gone; the run goes on
+            asyncio.get_running_loop().remove_reader(self._fd)
+        for key in typed:
+            if key in self._actions:
+                self._actions[key]()
+
+
+def _is_ours(fd: int) -> bool:
+    try:
+        return os.isatty(fd) and os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
