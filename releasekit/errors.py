@@ -1,7 +1,7 @@
 """Every way a run can end badly that a person can cause or mend.
 
 ReleaseKitError                 exit 1
-├── ToolMissing, ChildFailed, ChildTimedOut
+├── ToolMissing, OddTool, ChildFailed, ChildTimedOut, ServerEnded, BuildFailed
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
@@ -71,6 +71,13 @@ class ToolMissing(ReleaseKitError):
         super().__init__(f"`{tool}` was not found on this machine", hint=hint)
 
 
+class OddTool(ReleaseKitError):
+    def __init__(self, *, argv: Sequence[str], problem: str) -> None:
+        super().__init__(
+            f"`{' '.join(argv)}`: {problem}", hint="run it yourself to see what it says"
+        )
+
+
 class ChildFailed(ReleaseKitError):
     def __init__(
         self, *, argv: Sequence[str], returncode: int, tail: str, log: Path | None = None
@@ -87,6 +94,22 @@ class ChildFailed(ReleaseKitError):
 class ChildTimedOut(ReleaseKitError):
     def __init__(self, *, argv: Sequence[str], seconds: float, tail: str) -> None:
         message = f"`{' '.join(argv)}` did not end within {seconds:g} s and was stopped"
+        super().__init__(f"{message}\n{tail}" if tail else message)
+
+
+class BuildFailed(ReleaseKitError):
+    def __init__(self, *, step: str, problem: str, tail: str, log: Path) -> None:
+        message = f"{step}: {problem}"
+        super().__init__(
+            f"{message}\n{tail}" if tail else message, hint=f"the whole output is in `{log}`"
+        )
+
+
+class ServerEnded(ReleaseKitError):
+    """A server of ours is gone; what it was asked for has no answer."""
+
+    def __init__(self, *, argv: Sequence[str], returncode: int, tail: str) -> None:
+        message = f"`{' '.join(argv)}` ended unasked ({returncode})"
         super().__init__(f"{message}\n{tail}" if tail else message)
 
 

@@ -118,7 +118,7 @@ async def _run(shell: Shell, request: PublishRequest, *, yes: bool) -> RunState:
         shell.say("quitting after what is in flight")
         control.quit()
 
-    show = _reader(shell)
+    show = reader(shell)
     with Keys({"p": pause, "r": resume, "q": leave}) as keys:
 
         def observe(event: Event) -> None:
@@ -185,7 +185,7 @@ def _signals(
             loop.remove_signal_handler(number)
 
 
-def _reader(shell: Shell) -> Callable[[Event], None]:
+def reader(shell: Shell) -> Callable[[Event], None]:
     import json
 
     from releasekit import events

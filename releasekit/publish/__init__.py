@@ -26,7 +26,8 @@ from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.net import http_client
 from releasekit.plan import Plan, make_plan
-from releasekit.publish.build import build_all, inspect_all
+from releasekit.publish.build import NOT_YET, Builds, build_all
+from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.resume import check_tree, kept_releases, take_over
 from releasekit.publish.upload import upload_all
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import Config, RegistrySettings
-    from releasekit.lock import Held
     from releasekit.model import Package, Workspace
-    from releasekit.pins import Edit, Recovery
+    from releasekit.pins import Recovery
     from releasekit.publish.control import RunControl
     from releasekit.publish.resume import Kept
 
@@ -67,9 +67,8 @@ class Run:
 
     root: Path
     folder: Path
-    held: Held
     plan: Plan
-    edits: tuple[Edit, ...]
+    builds: Builds
     resumed: Mapping[str, Kept]
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
@@ -136,9 +135,20 @@ async def run(
                 this = Run(
                     root=request.root,
                     folder=folder,
-                    held=held,
                     plan=plan,
-                    edits=edits,
+                    builds=Builds(
+                        workspace=found,
+                        config=request.config,
+                        packages=tuple(
+                            packages[release.package]
+                            for release in plan.releases
+                            if release.package not in resumed
+                        ),
+                        edits=edits,
+                        held=held,
+                        folder=folder,
+                        emit=emit,
+                    ),
                     resumed=resumed,
                     packages=packages,
                     registries=registries,
@@ -181,12 +191,13 @@ async def _stages(run: Run) -> None:
     for package, kept in run.resumed.items():
         run.emit(BuildFinished(package=package, artifacts=kept.artifacts))
     run.emit(StageStarted(stage=Stage.BUILD))
-    async with pins.applied(run.edits, root=run.root, held=run.held):
-        built = await build_all(run)
+    built = await build_all(run.builds)
+    if built:
+        run.emit(StageStarted(stage=Stage.INSPECT))
+        built = await inspect_all(run.builds)
     if not built:
-        return
-    run.emit(StageStarted(stage=Stage.INSPECT))
-    if not inspect_all(run):
+        for package in run.resumed:
+            run.emit(ReleaseEnded(package=package, outcome=Outcome.CANCELLED, reason=NOT_YET))
         return
     run.emit(StageStarted(stage=Stage.UPLOAD))
     await upload_all(run)

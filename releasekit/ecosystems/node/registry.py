@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from releasekit import process
 from releasekit.ecosystems import Answer, Presence
-from releasekit.ecosystems.node.build import NEEDS_NODE, read_manifest
+from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
 from releasekit.errors import OddAnswer, TagNeeded
 from releasekit.net import request_with_retry
 

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from releasekit.ecosystems import Answer, Presence
-from releasekit.ecosystems.python.build import name_and_version
+from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
 from releasekit.net import request_with_retry
 
