@@ -107,6 +107,9 @@ async def run(
                 for release in plan.releases
                 if (key := (release.package, release.version)) in kept
             }
+            for release in plan.releases:
+                if refusal := registries[release.package].refusal(packages[release.package]):
+                    raise refusal
             check_tree(resumed.values(), git.head(request.root))
             edits = pin_edits(
                 found,

@@ -56,6 +56,9 @@ class SimpleIndex:
             credential=_credential(environ),
         )
 
+    def refusal(self, package: Package) -> None:
+        """Nothing is known beforehand."""
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = f"{self.index}{canonicalize_name(package.name)}/"
         answer = await request_with_retry(
