@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from releasekit import git, pins, process
+from releasekit import git, keeper, pins, process
 from releasekit.ecosystems import BuildRequest, Built, ecosystem_of
 from releasekit.events import (
     Artifact,
@@ -68,6 +68,7 @@ async def build_all(builds: Builds) -> bool:
     """False when a build failed; the first failure keeps the others from starting."""
     if not builds.packages:
         return True
+    keeper.hide_environment()  # a build could look up at its parents, and ours may hold tokens
     with _scratch(builds.held.journal) as scratch:
         before = await asyncio.to_thread(git.changed_files, builds.workspace.root)
         environ = await asyncio.to_thread(build_environment, builds.workspace.root)
@@ -92,6 +93,7 @@ async def with_versions(workspace: Workspace, config: Config, held: Held) -> Wor
     if not unknown:
         return workspace
     told: dict[str, str] = {}
+    keeper.hide_environment()
     with _scratch(held.journal) as scratch:
         environ = await asyncio.to_thread(build_environment, workspace.root)
         for name in sorted({package.ecosystem for package in unknown}):
