@@ -5,7 +5,11 @@ ReleaseKitError                 exit 1
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
-├── DoNotRetry, RetryAt         what a job raises, or lets its errors inherit, to steer its retries
+├── DoNotRetry                  what a job raises, or lets its errors inherit: no other attempt
+│   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible
+├── RetryAt                     another attempt, but not before a time
+│   └── RateLimited
+├── TransientRefusal, LostUpload
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
 │   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
@@ -26,6 +30,7 @@ A class writes its message and its hint; `__main__` alone turns the class into a
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -202,7 +207,7 @@ class IndexUnknown(UsageError):
         )
 
 
-class TagNeeded(ReleaseKitError):
+class TagNeeded(UsageError):
     def __init__(self, *, name: str, version: str) -> None:
         super().__init__(
             f"{name} {version} is a prerelease and needs a dist-tag of its own",
@@ -231,30 +236,6 @@ class UnknownVersion(UsageError):
         super().__init__(
             f"the version of {package} is not written in `{manifest}`",
             hint="write it there, or exclude the package with `exclude` in the config",
-        )
-
-
-class UploadRefused(ReleaseKitError):
-    def __init__(self, *, package: str, file: str, words: str) -> None:
-        super().__init__(
-            f"the registry refused `{file}`: {words}",
-            hint=f"mend what it says about {package}, then run `releasekit publish` again",
-        )
-
-
-class OtherBytes(ReleaseKitError):
-    def __init__(self, *, package: str, file: str, theirs: str, ours: str) -> None:
-        super().__init__(
-            f"the registry serves other bytes as `{file}`: {theirs}, ours are {ours}",
-            hint=f"this version of {package} is taken; release a new one",
-        )
-
-
-class NeverVisible(ReleaseKitError):
-    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
-        super().__init__(
-            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
-            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
         )
 
 
@@ -622,4 +603,100 @@ class SystemRefused(ReleaseKitError):
         super().__init__(
             f"{where}{error.strerror or error}",
             hint="mend that, then run the same command again",
+        )
+
+
+# What an upload can end in
+
+
+class UploadRefused(DoNotRetry):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry refused `{file}`: {words}",
+            hint=f"mend what it says about {package}, then run `releasekit publish` again",
+        )
+
+
+class OtherBytes(DoNotRetry):
+    def __init__(self, *, package: str, file: str, theirs: str, ours: str) -> None:
+        super().__init__(
+            f"the registry serves other bytes as `{file}`: {theirs}, ours are {ours}",
+            hint=f"this version of {package} is taken; release a new one",
+        )
+
+
+class NeverVisible(DoNotRetry):
+    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
+        super().__init__(
+            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class TransientRefusal(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry could not take `{file}`: {words}",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class LostUpload(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"`{file}` was sent, but {words}, and the registry does not show it",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class RateLimited(RetryAt):
+    DEFAULT_SECONDS = 10.0
+
+    def __init__(self, *, file: str, words: str, seconds: float | None, now: float) -> None:
+        wait = self.DEFAULT_SECONDS if seconds is None else seconds
+        super().__init__(
+            f"the registry asks to wait {wait:g} s before `{file}`: {words}",
+            not_before=now + wait,
+            closes_lane=True,
+            hint="run `releasekit publish` again later to continue",
+        )
+
+
+class QuotaReached(DoNotRetry):
+    def __init__(self, *, package: str, words: str, seconds: float | None) -> None:
+        when = "tomorrow"
+        if seconds is not None:
+            when = time.strftime("at %Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
+        super().__init__(
+            f"the registry takes no more new projects for now: {words}",
+            hint=f"run `releasekit publish` again {when}; it continues with {package}",
+        )
+
+
+class NotAuthorised(DoNotRetry):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry does not let us publish `{file}`: {words}",
+            hint=f"check the credential for {package}, then run `releasekit publish` again",
+        )
+
+
+# Resuming
+
+
+class TreeChanged(UsageError):
+    def __init__(self, *, run: str, before: str | None, now: str | None) -> None:
+        super().__init__(
+            f"run {run} sent files built from commit {(before or 'none')[:12]}; "
+            f"this is {(now or 'none')[:12]}",
+            hint="check that commit out and run `releasekit publish` again, or give up on what was "
+            "sent with `--fresh`",
+        )
+
+
+class KeptArtifactChanged(ReleaseKitError):
+    def __init__(self, *, file: Path, run: str) -> None:
+        super().__init__(
+            f"`{file}` is not the file that run {run} has sent",
+            hint="release a new version: the registry may hold the other bytes",
         )

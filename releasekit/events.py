@@ -143,6 +143,16 @@ class UploadAnswered(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    kind = "retry-scheduled"
+    package: str
+    attempt: int
+    """The attempt that failed."""
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed(Event):
     """A receipt: the registry served the file with our hash."""
 
@@ -175,7 +185,7 @@ _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
         RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, UploadSent,
-        UploadAnswered, Confirmed, ReleaseEnded, RunEnded,
+        UploadAnswered, RetryScheduled, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 

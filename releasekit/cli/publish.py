@@ -40,6 +40,9 @@ def register(app: typer.Typer) -> None:
 def publish(
     ctx: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Build anew what an earlier run has sent in part.")
+    ] = False,
     lock_timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a running release.")
     ] = 0.0,
@@ -63,6 +66,7 @@ def publish(
         config=config.load(root),
         registries=parse_registries(registry or []),
         lock_timeout=lock_timeout,
+        fresh=fresh,
     )
     state = run_and_show(shell, request, yes=yes)
     raise typer.Exit(exit_code_of(state))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import RegistrySettings
+    from releasekit.errors import ReleaseKitError
     from releasekit.model import Edge, Finding, Member, Package, PinPolicy, Workspace
     from releasekit.workers import Slots
 
@@ -64,6 +65,8 @@ class Answer:
 
     status: int
     words: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By lower-case name."""
 
 
 class Pinner(Protocol):
@@ -131,6 +134,9 @@ class Registry(Protocol):
     @property
     def address(self) -> str:
         """Where uploads go, for the plan that a person reads."""
+
+    def refusal(self, package: Package) -> ReleaseKitError | None:
+        """Why it would refuse this version, as far as that is known without asking."""
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
 

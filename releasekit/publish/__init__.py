@@ -12,6 +12,7 @@ from releasekit.ecosystems import Presence, Registry, ecosystem_of
 from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
+    BuildFinished,
     Event,
     Outcome,
     ReleaseEnded,
@@ -24,9 +25,10 @@ from releasekit.events import (
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.plan import Plan, make_plan
-from releasekit.publish.build import Builds, build_all, with_versions
+from releasekit.publish.build import NOT_YET, Builds, build_all, with_versions
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
+from releasekit.publish.resume import check_tree, kept_releases, take_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from releasekit.model import Package, Workspace
     from releasekit.pins import Recovery
     from releasekit.publish.control import RunControl
+    from releasekit.publish.resume import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class PublishRequest:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """Where credentials are looked for."""
     lock_timeout: float = 0.0
+    fresh: bool = False
+    """Build anew what an earlier run has sent in part."""
 
     def settings_of(self, registry: str) -> RegistrySettings | None:
         return self.registries.get(registry) or self.config.registries.get(registry)
@@ -62,6 +67,7 @@ class Run:
     folder: Path
     plan: Plan
     builds: Builds
+    resumed: Mapping[str, Kept]
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
     client: httpx.AsyncClient
@@ -95,10 +101,24 @@ async def run(
         packages = {package.id: package for package in found.packages}
         async with http_client() as client:
             present = await _ask_registries(client, packages, registries)
-            plan = make_plan(found, Graph.of(found), present)
+            kept = {} if request.fresh else kept_releases(home)
+            plan = make_plan(found, Graph.of(found), present, kept)
+            resumed = {
+                release.package: kept[key]
+                for release in plan.releases
+                if (key := (release.package, release.version)) in kept
+            }
+            for release in plan.releases:
+                if refusal := registries[release.package].refusal(packages[release.package]):
+                    raise refusal
+            check_tree(resumed.values(), git.head(request.root))
             edits = pin_edits(
                 found,
-                (packages[release.package] for release in plan.releases),
+                (
+                    packages[release.package]
+                    for release in plan.releases
+                    if release.package not in resumed
+                ),
                 request.config.pins,
             )
             if plan.releases and not approve(plan, registries):
@@ -107,6 +127,7 @@ async def run(
                 )
             folder = home / "runs" / run_id
             folder.mkdir(parents=True)
+            take_over(resumed, folder)
             with journal.Journal(folder / journal.FILE_NAME) as book:
                 state = RunState()
 
@@ -122,12 +143,17 @@ async def run(
                     builds=Builds(
                         workspace=found,
                         config=request.config,
-                        packages=tuple(packages[release.package] for release in plan.releases),
+                        packages=tuple(
+                            packages[release.package]
+                            for release in plan.releases
+                            if release.package not in resumed
+                        ),
                         edits=edits,
                         held=held,
                         folder=folder,
                         emit=emit,
                     ),
+                    resumed=resumed,
                     packages=packages,
                     registries=registries,
                     client=client,
@@ -166,11 +192,16 @@ async def _stages(run: Run) -> None:
         run.emit(
             ReleaseEnded(package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint)
         )
+    for package, kept in run.resumed.items():
+        run.emit(BuildFinished(package=package, artifacts=kept.artifacts))
     run.emit(StageStarted(stage=Stage.BUILD))
-    if not await build_all(run.builds):
-        return
-    run.emit(StageStarted(stage=Stage.INSPECT))
-    if not await inspect_all(run.builds):
+    built = await build_all(run.builds)
+    if built:
+        run.emit(StageStarted(stage=Stage.INSPECT))
+        built = await inspect_all(run.builds)
+    if not built:
+        for package in run.resumed:
+            run.emit(ReleaseEnded(package=package, outcome=Outcome.CANCELLED, reason=NOT_YET))
         return
     from releasekit.publish.upload import upload_all
 

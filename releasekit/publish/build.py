@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from releasekit.pins import Edit
 
 _CHUNK = 1 << 20
+NOT_YET = "nothing goes on before everything is built and inspected"
 _SCRATCH_PREFIX = "releasekit-build-"
 
 
@@ -218,7 +219,7 @@ def end_all(builds: Builds, failed: Mapping[str, tuple[str, str | None]]) -> Non
                 ReleaseEnded(
                     package=package.id,
                     outcome=Outcome.CANCELLED,
-                    reason="nothing goes on before everything is built and inspected",
+                    reason=NOT_YET,
                 )
             )
 

@@ -14,6 +14,7 @@ from releasekit.events import (
     Noted,
     Outcome,
     ReleaseEnded,
+    RetryScheduled,
     RunState,
     UploadAnswered,
     UploadSent,
@@ -51,6 +52,8 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
             text = f"{event.package}  uploading {clean(event.file)}"
         case UploadAnswered():
             text = f"{event.package}  the registry said: {clean(event.words)}"
+        case RetryScheduled():
+            text = f"{event.package}  again in {event.seconds:.0f} s: {_first_line(event.reason)}"
         case Confirmed():
             text = f"{event.package}  served {clean(event.file)} sha256:{event.sha256[:12]}…"
         case ReleaseEnded(outcome=Outcome.PUBLISHED):

@@ -33,6 +33,8 @@ _NOT_FOUND = 404
 class NpmRegistry:
     name: str
     address: str
+    tag: str | None = None
+    """The dist-tag that the package asks for."""
     token: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -46,14 +48,21 @@ class NpmRegistry:
     ) -> Self:
         """As configured, else as the package's publishConfig says, else npm's own registry."""
         address = settings.url if settings else None
+        publish = json.loads((root / package.manifest).read_bytes()).get("publishConfig") or {}
         if address is None:
-            publish = json.loads((root / package.manifest).read_bytes()).get("publishConfig") or {}
             address = publish.get("registry") or _npm_default(root)
         return cls(
+            tag=publish.get("tag"),
             name=name,
             address=address if address.endswith("/") else f"{address}/",
             token=environ.get("NODE_AUTH_TOKEN") or environ.get("NPM_TOKEN"),
         )
+
+    def refusal(self, package: Package) -> TagNeeded | None:
+        version = package.version or ""
+        if "-" in version.partition("+")[0] and not self.tag:
+            return TagNeeded(name=package.name, version=version)
+        return None
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = self._document(package.name)
@@ -77,7 +86,7 @@ class NpmRegistry:
         answer = await client.put(
             self._document(package.name), json=document, headers=self._headers()
         )
-        return Answer(status=answer.status_code, words=_words(answer))
+        return Answer(status=answer.status_code, words=_words(answer), headers=dict(answer.headers))
 
     def _document(self, name: str) -> str:
         return self.address + quote(name, safe="@")
@@ -91,8 +100,6 @@ class NpmRegistry:
         name, version = manifest["name"], manifest["version"]
         settings = manifest.get("publishConfig") or {}
         tag = settings.get("tag") or "latest"
-        if "-" in version.partition("+")[0] and not settings.get("tag"):
-            raise TagNeeded(name=name, version=version)
         attachment = f"{name}-{version}.tgz"
         sha512 = base64.b64encode(hashlib.sha512(content).digest()).decode()
         return {

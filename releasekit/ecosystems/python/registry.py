@@ -56,6 +56,9 @@ class SimpleIndex:
             credential=_credential(environ),
         )
 
+    def refusal(self, package: Package) -> None:
+        """Nothing is known beforehand."""
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = f"{self.index}{canonicalize_name(package.name)}/"
         answer = await request_with_retry(
@@ -91,7 +94,7 @@ class SimpleIndex:
                 files={"content": (file.name, content, "application/octet-stream")},
                 auth=self.credential or httpx.USE_CLIENT_DEFAULT,
             )
-        return Answer(status=answer.status_code, words=_words(answer))
+        return Answer(status=answer.status_code, words=_words(answer), headers=dict(answer.headers))
 
 
 def _credential(environ: Mapping[str, str]) -> tuple[str, str] | None:
