@@ -28,7 +28,7 @@ LOG_LIMIT = 16 << 20
 _LOG_END = 64 << 10
 _CHUNK = 64 << 10
 _LONGEST_WAIT = 3600.0
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
 
 def _prctl(option: int, value: int) -> None:
@@ -45,6 +45,11 @@ def die_with_parent(parent: int, number: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def hide_environment() -> None:
+    """Keep other processes of the same user out of our /proc/PID/environ (root gets in anyway)."""
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 class Log:

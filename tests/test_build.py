@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import time
@@ -118,6 +119,10 @@ BACKENDS = {
         "legacy-one/legacy_one.py": "",
     },
 }
+
+
+if shutil.which(os.environ.get("CC", "cc")) is None:  # a machine without a compiler
+    del BACKENDS["native"]
 
 
 def contents(file: Path) -> dict[str, tuple[int, str]]:

@@ -267,3 +267,26 @@ def test_an_artifact_folder_is_only_ever_replaced_by_whole_files(
     assert (out / "kept.txt").read_text() == "mine"
     assert not (out / ".gitignore").exists()
     assert (out / "acme_text-1.0.0.tar.gz").stat().st_size > 100
+
+
+def test_versions_from_git_are_asked_before_the_pins_and_written_into_dependents(
+    releasekit: ReleaseKit, tmp_path: Path
+) -> None:
+    scm = '[tool.setuptools_scm]\nroot = ".."\n'
+    told = package(
+        "told", '"setuptools", "setuptools-scm"', "setuptools.build_meta", scm,
+        dynamic='["version"]',
+    )  # fmt: skip
+    user = package("a-user", '"flit-core"', "flit_core.buildapi",
+                   "[tool.uv.sources]\ntold = { workspace = true }\n",
+                   dependencies='["told"]')  # fmt: skip
+    root = write_tree(tmp_path / "repo", workspace_of(told, user))
+    (root / ".gitignore").write_text("*.egg-info\n")
+    commit(root)
+    subprocess.run(["git", "tag", "v2.5.0"], cwd=root, check=True)
+    result = releasekit("build", "--out", tmp_path / "out", cwd=root)
+    assert result.code == 0, result.out + result.err
+    with zipfile.ZipFile(tmp_path / "out/a_user-1.2.3-py3-none-any.whl") as wheel:
+        metadata = wheel.read("a_user-1.2.3.dist-info/METADATA").decode()
+    assert "Requires-Dist: told==2.5.0" in metadata
+    assert (tmp_path / "out/told-2.5.0-py3-none-any.whl").exists()

@@ -166,6 +166,9 @@ class Ecosystem(Discovers, Protocol):
     def pinner(self, workspace: Workspace) -> Pinner:
         """How this workspace's manifests say which siblings they were released with."""
 
+    async def versions(self, request: BuildRequest) -> Mapping[str, str]:
+        """By package: the version that only its build system can tell, asked before pins."""
+
     async def build(self, request: BuildRequest) -> None:
         """Build every package of the request; tell of each that was started how it ended."""
 

@@ -25,7 +25,7 @@ from releasekit.events import (
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.plan import Plan, make_plan
-from releasekit.publish.build import NOT_YET, Builds, build_all
+from releasekit.publish.build import NOT_YET, Builds, build_all, with_versions
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.resume import check_tree, kept_releases, take_over
@@ -96,6 +96,7 @@ async def run(
         found = workspace.load(
             request.root, exclude=request.config.exclude, roots=request.config.roots
         )
+        found = await with_versions(found, request.config, held)
         registries = _registries(request, found)
         packages = {package.id: package for package in found.packages}
         async with http_client() as client:

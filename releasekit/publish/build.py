@@ -8,11 +8,11 @@ import hashlib
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from releasekit import git, pins, process
+from releasekit import git, keeper, pins, process
 from releasekit.ecosystems import BuildRequest, Built, ecosystem_of
 from releasekit.events import (
     Artifact,
@@ -69,6 +69,7 @@ async def build_all(builds: Builds) -> bool:
     """False when a build failed; the first failure keeps the others from starting."""
     if not builds.packages:
         return True
+    keeper.hide_environment()  # a build could look up at its parents, and ours may hold tokens
     with _scratch(builds.held.journal) as scratch:
         before = await asyncio.to_thread(git.changed_files, builds.workspace.root)
         environ = await asyncio.to_thread(build_environment, builds.workspace.root)
@@ -82,6 +83,47 @@ async def build_all(builds: Builds) -> bool:
     if run.failed:
         end_all(builds, run.failed)
     return not run.failed
+
+
+async def with_versions(workspace: Workspace, config: Config, held: Held) -> Workspace:
+    """The workspace with the versions that only build systems can tell, such as those from git.
+
+    They are asked before anything is pinned: a pinned tree is a changed one.
+    """
+    unknown = [one for one in workspace.packages if one.publishable and one.version is None]
+    if not unknown:
+        return workspace
+    told: dict[str, str] = {}
+    keeper.hide_environment()
+    with _scratch(held.journal) as scratch:
+        environ = await asyncio.to_thread(build_environment, workspace.root)
+        for name in sorted({package.ecosystem for package in unknown}):
+            packages = tuple(package for package in unknown if package.ecosystem == name)
+            folders = {one.id: scratch / "told" / _folder_name(one.id) for one in packages}
+            for folder in folders.values():
+                folder.mkdir(parents=True)
+            (scratch / name).mkdir()
+            request = BuildRequest(
+                workspace=workspace,
+                packages=packages,
+                artifacts=folders,
+                logs={one.id: scratch / f"{_folder_name(one.id)}.log" for one in packages},
+                scratch=scratch / name,
+                environ=environ,
+                slots=Slots(1),
+                timeout=config.build.timeout,
+                runs_script=lambda _: False,
+                started=lambda _: None,
+                finished=lambda _: None,
+            )
+            told |= await ecosystem_of(packages[0]).versions(request)
+    return replace(
+        workspace,
+        packages=tuple(
+            replace(one, version=told[one.id]) if one in unknown and one.id in told else one
+            for one in workspace.packages
+        ),
+    )
 
 
 @dataclass(slots=True, kw_only=True)

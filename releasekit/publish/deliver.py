@@ -24,7 +24,7 @@ from releasekit.events import (
 )
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
-from releasekit.publish.build import Builds, artifact_folder, build_all, log_file
+from releasekit.publish.build import Builds, artifact_folder, build_all, log_file, with_versions
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 
@@ -68,6 +68,7 @@ async def deliver(
         found = workspace.load(
             request.root, exclude=request.config.exclude, roots=request.config.roots
         )
+        found = await with_versions(found, request.config, held)
         packages = select(found, request)
         edits = pin_edits(found, packages, request.config.pins)
         folder = home / "runs" / run_id

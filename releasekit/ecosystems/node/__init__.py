@@ -62,6 +62,9 @@ class Node:
 
         return pin
 
+    async def versions(self, request: BuildRequest) -> Mapping[str, str]:  # noqa: ARG002
+        return {}  # package.json says it, or the package is not publishable
+
     async def build(self, request: BuildRequest) -> None:
         from releasekit.ecosystems.node import build
 

@@ -48,6 +48,11 @@ class Python:
 
         return pin
 
+    async def versions(self, request: BuildRequest) -> Mapping[str, str]:
+        from releasekit.ecosystems.python import build
+
+        return await build.versions(request)
+
     async def build(self, request: BuildRequest) -> None:
         from releasekit.ecosystems.python import build
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from packaging.metadata import parse_email
 from packaging.utils import canonicalize_name
 
 from releasekit import keeper, process
@@ -28,7 +29,7 @@ from releasekit.model import EdgeKind, Order
 from releasekit.workers import JobServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from releasekit.ecosystems import BuildRequest
     from releasekit.ecosystems.python.build_system import BuildSystem, UvSettings
@@ -49,6 +50,20 @@ def find_uv() -> str:
 
 
 async def build(request: BuildRequest) -> None:
+    async with asyncio.TaskGroup() as group:
+        for batch in _batches(request):
+            group.create_task(batch.run())
+
+
+async def versions(request: BuildRequest) -> dict[str, str]:
+    """What the backends say of packages whose version is written nowhere."""
+    found: dict[str, str] = {}
+    for batch in _batches(request):
+        found |= await batch.versions()
+    return found
+
+
+def _batches(request: BuildRequest) -> Iterator[_Batch]:
     uv = find_uv()
     systems = {
         package.id: build_system.read(request.workspace.root / package.path)
@@ -60,18 +75,16 @@ async def build(request: BuildRequest) -> None:
         by_folder.setdefault(member.root if member else package.path, []).append(package)
     needs = build_needs(request.workspace)
     done = {package.id: asyncio.Event() for package in request.packages}
-    async with asyncio.TaskGroup() as group:
-        for folder, packages in by_folder.items():
-            batch = _Batch(
-                request=request,
-                uv=uv,
-                folder=request.workspace.root / folder,
-                packages=tuple(packages),
-                systems=systems,
-                needs=needs,
-                done=done,
-            )
-            group.create_task(batch.run())
+    for folder, packages in by_folder.items():
+        yield _Batch(
+            request=request,
+            uv=uv,
+            folder=request.workspace.root / folder,
+            packages=tuple(packages),
+            systems=systems,
+            needs=needs,
+            done=done,
+        )
 
 
 def build_needs(workspace: Workspace) -> dict[str, frozenset[str]]:
@@ -231,6 +244,21 @@ class _Batch:
             file.write_text("".join(f"{line}\n" for line in lines[name]), encoding="utf-8")
 
     async def _build_each(self, settings: UvSettings, interpreter: str) -> None:
+        async with self._each(settings, interpreter) as ones, asyncio.TaskGroup() as group:
+            for one in ones:
+                group.create_task(self._build_in_turn(one))
+
+    async def versions(self) -> dict[str, str]:
+        interpreter = await self._interpreter()
+        self.environ = {**self.request.environ, "UV_PYTHON": interpreter}
+        settings = build_system.read_uv_settings(self.folder)
+        async with self._each(settings, interpreter) as ones:
+            told = [(one.package.id, await one.version()) for one in ones]
+        return {package: version for package, version in told if version is not None}
+
+    @contextlib.asynccontextmanager
+    async def _each(self, settings: UvSettings, interpreter: str) -> AsyncIterator[list[_One]]:
+        """The packages, with the environments and the servers that they share."""
         environments = Environments(
             uv=self.uv,
             interpreter=interpreter,
@@ -240,9 +268,9 @@ class _Batch:
             constraints=settings.constraints,
         )
         try:
-            async with _servers() as servers, asyncio.TaskGroup() as group:
-                for package in self.packages:
-                    one = _One(
+            async with _servers() as servers:
+                yield [
+                    _One(
                         batch=self,
                         package=package,
                         system=self.systems[package.id],
@@ -251,7 +279,8 @@ class _Batch:
                         servers=servers,
                         environ=self.environ | _planned_version(package, self.systems[package.id]),
                     )
-                    group.create_task(self._build_in_turn(one))
+                    for package in self.packages
+                ]
         finally:
             await environments.close()
 
@@ -379,6 +408,21 @@ class _One:
             self.notes.append(f"built by `uv build`, which is slower: {reason}")
             await self._build_with_uv(out)
         return tuple(sorted(out.iterdir()))
+
+    async def version(self) -> str | None:
+        """What the backend calls it now; None where it cannot be asked."""
+        out = self.request.artifacts[self.package.id]
+        (self.request.scratch / out.name).mkdir()
+        source = self.request.workspace.root / self.package.path
+        target = _Target(name="metadata", source=source, unpack=None, unpack_to=None)
+        value, _ = await self._build_target(target, out)
+        if value is None:
+            return None
+        made = out / str(value["file"])
+        if named := name_and_version(made.name):
+            return str(named[1])
+        metadata, _ = parse_email(await asyncio.to_thread((made / "METADATA").read_bytes))
+        return metadata.get("version")
 
     @property
     def request(self) -> BuildRequest:

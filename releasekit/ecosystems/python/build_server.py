@@ -13,7 +13,8 @@ A request is one JSON line, and so is its answer:
      "backend_path": [], "source": "/tree", "unpack": null, "unpack_to": "/scratch/1/unpacked",
      "result": "/scratch/1/result.json", "log": "/logs/x.log", "timeout": 600, "env": {}}
     {"id": 1, "value": {"needs": [], "file": "x-1.tar.gz", "wheel": {…}}, "error": null}
-A request with `argv` runs that program instead, and its value is null.
+`target` is sdist, wheel or metadata. A request with `argv` runs that program instead, and its value
+is null.
 With `ask`, the backend is asked first what it needs beyond the environment. A `file` of null means
 that it was not built yet, be it that it needs more or that its hooks want a process each. Where
 they share one, the wheel follows from the sdist unpacked to `unpack_to`.
@@ -130,10 +131,14 @@ def build_target(request: dict[str, Any]) -> dict[str, Any]:
     value: dict[str, Any] = {"needs": [], "file": None}
     if request["ask"]:
         # PEP 517: a backend without the hook needs nothing more.
-        hook = getattr(backend, "get_requires_for_build_" + request["target"], None)
+        kind = "sdist" if request["target"] == "sdist" else "wheel"
+        hook = getattr(backend, "get_requires_for_build_" + kind, None)
         value["needs"] = list(hook()) if hook else []
     if not value["needs"] and (not request["ask"] or request["backend"] in _SHARED_CHILD):
-        value["file"] = getattr(backend, "build_" + request["target"])(request["out"])
+        build = getattr(backend, "build_" + ("sdist" if request["target"] == "sdist" else "wheel"))
+        if request["target"] == "metadata":  # an optional hook; a wheel tells it, too
+            build = getattr(backend, "prepare_metadata_for_build_wheel", build)
+        value["file"] = build(request["out"])
     return value
 
 
