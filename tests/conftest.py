@@ -33,9 +33,14 @@ CREDENTIALS = (
     "GITHUB_ACTIONS",
     "GITHUB_TOKEN",
     "NODE_AUTH_TOKEN",
+    "NPM_ID_TOKEN",
     "NPM_TOKEN",
+    "PYPI_ID_TOKEN",
+    "TESTPYPI_ID_TOKEN",
     "TWINE_PASSWORD",
+    "TWINE_REPOSITORY",
     "TWINE_USERNAME",
+    "UV_PUBLISH_INDEX",
     "UV_PUBLISH_PASSWORD",
     "UV_PUBLISH_TOKEN",
     "UV_PUBLISH_USERNAME",
@@ -62,6 +67,7 @@ def open_environment() -> Iterator[dict[str, str]]:
             patch.setenv(name, "127.0.0.1,localhost")
         for name in ("npm_config_registry", "UV_PUBLISH_URL", "TWINE_REPOSITORY_URL"):
             patch.setenv(name, nowhere)
+        patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
         yield outside
 
 

@@ -98,7 +98,10 @@ def test_a_key_like_no_other_gets_the_list_of_keys(tmp_path: Path) -> None:
     write(tmp_path, "zzz = 1\n")
     with pytest.raises(UnknownKey) as caught:
         config.load(tmp_path)
-    assert caught.value.hint == "the keys here are `roots`, `exclude`, `pins`, `registries`"
+    assert (
+        caught.value.hint
+        == "the keys here are `roots`, `exclude`, `pins`, `registries`, `packages`"
+    )
 
 
 @pytest.mark.parametrize(

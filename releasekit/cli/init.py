@@ -49,7 +49,7 @@ def init(
 
 def commented_config(found: Workspace) -> str:
     """Every key with its meaning, each commented out: the defaults are what was found."""
-    from releasekit.config import Config, PinSettings, RegistrySettings
+    from releasekit.config import Config, PackageSettings, PinSettings, RegistrySettings
     from releasekit.ecosystems import all_ecosystems
 
     lines = ["# releasekit.toml: every key is optional; the comments show examples.", "#"]
@@ -73,9 +73,14 @@ def commented_config(found: Workspace) -> str:
     for world in all_ecosystems():
         if world.name in present:
             lines += ["", f"# [registries.{world.registry}]"]
+            keys = (*world.registry_keys, "trusted-publishing")
             examples = {
                 option.name.replace("_", "-"): option.metadata["example"]
                 for option in fields(RegistrySettings)
             }
-            lines += [f"# {key} = {examples[key]}" for key in world.registry_keys]
+            lines += [f"# {key} = {examples[key]}" for key in keys]
+    lines += ["", "# Names, ids or globs; the first that matches counts.", '# [packages."acme-*"]']
+    for option in fields(PackageSettings):
+        lines.append(f"# {option.metadata['help']}")
+        lines.append(f"# {option.name} = {option.metadata['example']}")
     return "\n".join(lines) + "\n"

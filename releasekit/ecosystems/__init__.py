@@ -63,6 +63,17 @@ class Answer:
 
     status: int
     words: str
+    credential: str = ""
+    """Where the credential came from that was sent along, for messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The registry that one package goes to, by its name, and what is configured for it."""
+
+    package: Package
+    registry: str
+    settings: RegistrySettings | None
 
 
 class Pinner(Protocol):
@@ -120,14 +131,13 @@ class Ecosystem(Discovers, Protocol):
     def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
         """What is wrong with the built files; empty when they may be uploaded."""
 
-    def registry_for(
-        self,
-        package: Package,
-        root: Path,
-        settings: RegistrySettings | None,
-        environ: Mapping[str, str],
-    ) -> Registry:
-        """Where the package goes; `environ` may hold the credential."""
+    def named_registries(self, workspace: Workspace) -> Mapping[str, RegistrySettings]:
+        """The registries that the workspace's own manifests name."""
+
+    def registries_for(
+        self, choices: Sequence[Choice], workspace: Workspace, environ: Mapping[str, str]
+    ) -> Mapping[str, Registry]:
+        """By package id, where each goes; `environ` may hold the credentials."""
 
 
 @functools.cache

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import __version__, git, journal, pins, workspace
-from releasekit.ecosystems import Presence, Registry, ecosystem_of
 from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
@@ -25,8 +24,10 @@ from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.net import http_client
 from releasekit.plan import Plan, make_plan
+from releasekit.publish import registries as registry_choice
 from releasekit.publish.build import build_all, inspect_all
 from releasekit.publish.pin import pin_edits
+from releasekit.publish.registries import without_secrets
 from releasekit.publish.upload import upload_all
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import Config, RegistrySettings
+    from releasekit.ecosystems import Presence, Registry
     from releasekit.lock import Held
     from releasekit.model import Package, Workspace
     from releasekit.pins import Edit, Recovery
@@ -52,8 +54,17 @@ class PublishRequest:
     """Where credentials are looked for."""
     lock_timeout: float = 0.0
 
-    def settings_of(self, registry: str) -> RegistrySettings | None:
-        return self.registries.get(registry) or self.config.registries.get(registry)
+    def settings_of(
+        self, registry: str, named: Mapping[str, RegistrySettings]
+    ) -> RegistrySettings | None:
+        """For this run, else as configured, else as a manifest names it; unknown is None."""
+        configured = self.config.registries.get(registry)
+        addresses = self.registries.get(registry)
+        if addresses is None and (configured is None or not configured.has_address):
+            addresses = named.get(registry)
+        if addresses is None or configured is None:
+            return addresses or configured
+        return replace(addresses, trusted_publishing=configured.trusted_publishing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +122,7 @@ async def run(
                 state = RunState()
 
                 def emit(event: Event) -> None:
+                    event = without_secrets(event)
                     book.append(event)
                     state.apply(event)
                     observe(event)
@@ -142,12 +154,7 @@ def _registries(request: PublishRequest, found: Workspace) -> dict[str, Registry
     for package in publishable:
         if package.version is None:
             raise UnknownVersion(package=package.id, manifest=package.manifest)
-    return {
-        package.id: (world := ecosystem_of(package)).registry_for(
-            package, request.root, request.settings_of(world.registry), request.environ
-        )
-        for package in publishable
-    }
+    return registry_choice.choose(request, found, publishable)
 
 
 async def _stages(run: Run) -> None:
