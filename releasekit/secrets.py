@@ -19,8 +19,8 @@ STRUCK_OUT = "[secret]"
 _SHORTEST = 4
 _SHORTEST_BASE64 = 8
 _PORTS = {"http": 80, "https": 443}
-_hidden: set[str] = set()
-_pattern: re.Pattern[str] | None = None
+_hidden: dict[str, frozenset[str]] = {}
+"""Each secret of this process with its forms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +62,16 @@ class Credential:
 
 def hide(secret: str) -> None:
     """Strike this out wherever `redact` sees it from now on."""
-    global _pattern  # noqa: PLW0603 - one process has one set of secrets
-    if len(secret) < _SHORTEST or secret in _hidden:
-        return
-    _hidden.add(secret)
-    forms = {form for one in _hidden for form in _forms(one)}
-    _pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+    if len(secret) >= _SHORTEST and secret not in _hidden:
+        _hidden[secret] = _forms(secret)
 
 
 def redact(text: str) -> str:
-    return text if _pattern is None else _pattern.sub(STRUCK_OUT, text)
+    found = {form for forms in _hidden.values() for form in forms if form in text}
+    # The longest first: one form may be part of another.
+    for form in sorted(found, key=len, reverse=True):
+        text = text.replace(form, STRUCK_OUT)
+    return text
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
@@ -98,7 +98,7 @@ def variable_part(name: str) -> str:
     return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
-def _forms(secret: str) -> set[str]:
+def _forms(secret: str) -> frozenset[str]:
     raw = secret.encode()
     forms = {secret, quote_plus(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
     for quoted in (quote(secret), quote(secret, safe="")):
@@ -110,8 +110,7 @@ def _forms(secret: str) -> set[str]:
             inner = encode(bytes(before) + raw).decode()[first:last]
             if len(inner) >= _SHORTEST_BASE64:
                 forms |= {inner, quote(inner, safe="")}
-    forms.add(raw.hex())
-    return forms
+    return frozenset(forms | {raw.hex()})
 
 
 def _password_of(encoded: str) -> str:
