@@ -7,6 +7,8 @@ first needed, held until two thirds of its life are over, and minted anew when i
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -83,11 +85,11 @@ class Access:
         return self.found
 
 
-def is_offered(environ: Mapping[str, str], variable: str) -> bool:
+def is_offered(environ: Mapping[str, str], *, audience: str, variable: str) -> bool:
     """Whether this CI can say who we are: GitLab by a variable, GitHub Actions by a request."""
-    return bool(environ.get(variable)) or bool(
-        environ.get(_REQUEST_URL) and environ.get(_REQUEST_TOKEN)
-    )
+    if given := environ.get(variable):
+        return audience in _audiences(given)
+    return bool(environ.get(_REQUEST_URL) and environ.get(_REQUEST_TOKEN))
 
 
 async def identity(
@@ -96,6 +98,12 @@ async def identity(
     """The CI's signed word for this audience. A registry takes each only once."""
     if given := environ.get(variable):
         secrets.hide(given)
+        if audience not in _audiences(given):
+            raise TrustedPublishingRefused(
+                step=f"reading `{variable}`",
+                problem=f"it is not an identity for `{audience}`",
+                hint=f'declare `{variable}` with `aud: "{audience}"` under `id_tokens`',
+            )
         return given
     step = f"asking GitHub Actions for an identity for `{audience}`"
     url, token = environ.get(_REQUEST_URL), environ.get(_REQUEST_TOKEN)
@@ -117,6 +125,17 @@ async def identity(
         raise TrustedPublishingFailed(step=step, problem="the answer holds no `value`")
     secrets.hide(value)
     return value
+
+
+def _audiences(token: str) -> tuple[str, ...]:
+    """For whom a signed identity is; whoever else got it could use it there."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        audience = claims["aud"]
+    except (IndexError, KeyError, TypeError, ValueError):
+        return ()
+    return (audience,) if isinstance(audience, str) else tuple(map(str, audience))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +182,12 @@ async def post(
     url: str,
     *,
     step: str,
-    json: object = None,
+    body: object = None,
     headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
     """Sent once: an identity is spent by it, whatever becomes of the answer."""
     try:
-        return await client.post(url, json=json, headers=headers)
+        return await client.post(url, json=body, headers=headers)
     except httpx.HTTPError as error:
         problem = f"{type(error).__name__}: {error}"
         raise TrustedPublishingFailed(step=step, problem=problem) from error

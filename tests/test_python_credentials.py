@@ -17,6 +17,7 @@ from releasekit.config import RegistrySettings, TrustedPublishing
 from releasekit.ecosystems.python import credentials
 from releasekit.ecosystems.python.registry import SimpleIndex
 from releasekit.errors import UnreadableCredentials
+from releasekit.model import Package
 from releasekit.sample import write_sample
 from releasekit.secrets import Credential
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
     from tests.conftest import ReleaseKit, Result
 
 UPLOAD = "https://index.example/legacy/"
+PACKAGE = Package(
+    id="pypi:acme-text",
+    name="acme-text",
+    ecosystem="python",
+    version="1.0.0",
+    path=".",
+    manifest="pyproject.toml",
+    publishable=True,
+)
 
 
 def found(
@@ -210,6 +220,27 @@ async def test_a_read_sends_the_credential_to_the_same_origin_alone(index: str, 
         {"RELEASEKIT_OTHER_TOKEN": "other", "UV_PUBLISH_TOKEN": "tokentoken"},
     )
     assert ("Authorization" in await registry.access.read_headers()) is sent
+
+
+@pytest.mark.anyio
+async def test_a_redirect_to_another_origin_loses_the_credential() -> None:
+    seen: dict[str, bool] = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen[str(request.url.copy_with(path="/"))] = "authorization" in request.headers
+        if request.url.host == "index.example":
+            place = f"https://mirror.example{request.url.path}"
+            return httpx.Response(302, headers={"Location": place})
+        return httpx.Response(404)
+
+    registry = SimpleIndex.of(
+        "pypi",
+        RegistrySettings(upload_url=UPLOAD, index_url="https://index.example/simple/"),
+        {"UV_PUBLISH_TOKEN": "tokentoken"},
+    )
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        await registry.presence(client, PACKAGE)
+    assert seen == {"https://index.example/": True, "https://mirror.example/": False}
 
 
 @pytest.mark.anyio

@@ -45,11 +45,11 @@ class Npmrc:
                 name = match[1] if match[1].startswith(("//", "@")) else _dashed(match[1])
                 settings.setdefault(name, Setting(value=value, source=variable))
         for file in dict.fromkeys(files):
-            for key, value in _pairs(_text(file)):
-                name = _expanded(key, environ)
-                settings.setdefault(
-                    name, Setting(value=_expanded(value, environ), source=str(file))
-                )
+            # Within one file the last of a name counts.
+            pairs = {_expanded(key, environ): value for key, value in _pairs(_text(file))}
+            for name, value in pairs.items():
+                setting = Setting(value=_expanded(value, environ), source=str(file))
+                settings.setdefault(name, setting)
         return cls(settings=settings)
 
     def registry_of(self, package: str) -> str | None:

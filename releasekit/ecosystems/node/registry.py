@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from releasekit import access, process
+from releasekit import process
 from releasekit.access import Access
 from releasekit.config import TrustedPublishing
 from releasekit.ecosystems import Answer, Presence
@@ -167,7 +167,7 @@ def _access(
         name=name, url=f"{address}{package}", npmrc=npmrc, environ=environ
     )
     required = trust is TrustedPublishing.ALWAYS
-    offered = trust is TrustedPublishing.AUTO and access.is_offered(environ, trusted.VARIABLE)
+    offered = trust is TrustedPublishing.AUTO and trusted.is_offered(address, environ)
     wanted = required or (offered and found is None)
     return Access(
         found=None if required else found,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from releasekit import access, secrets
 
@@ -22,6 +22,14 @@ HINT = (
 )
 
 
+def is_offered(address: str, environ: Mapping[str, str]) -> bool:
+    return access.is_offered(environ, audience=_audience(address), variable=VARIABLE)
+
+
+def _audience(address: str) -> str:
+    return f"npm:{urlsplit(address).hostname}"
+
+
 def minter(
     address: str,
     package: str,
@@ -34,10 +42,11 @@ def minter(
 
     async def mint(client: httpx.AsyncClient) -> access.Minted | None:
         identity = await access.identity(
-            client, environ, audience=f"npm:{urlsplit(address).hostname}", variable=VARIABLE
+            client, environ, audience=_audience(address), variable=VARIABLE
         )
         step = f"trading the identity for a token for `{package}`"
-        url = f"{address}-/npm/v1/oidc/token/exchange/package/{quote(package, safe='@')}"
+        escaped = quote(package, safe="@")
+        url = urljoin(address, f"/-/npm/v1/oidc/token/exchange/package/{escaped}")
         proof = secrets.Credential(source="the CI's identity", secret=identity)
         answer = await access.post(client, url, step=step, headers=proof.headers)
         if answer.status_code in _NO_SUCH_THING and not required:

@@ -21,7 +21,14 @@ _NOT_FOUND = 404
 
 
 def is_offered(environ: Mapping[str, str]) -> bool:
-    return any(access.is_offered(environ, f"{part}_ID_TOKEN") for part in ("PYPI", "TESTPYPI"))
+    return any(
+        access.is_offered(environ, audience=audience, variable=_variable(audience))
+        for audience in ("pypi", "testpypi")
+    )
+
+
+def _variable(audience: str) -> str:
+    return f"{variable_part(audience)}_ID_TOKEN"
 
 
 def minter(
@@ -37,11 +44,11 @@ def minter(
             client,
             environ,
             audience=audience,
-            variable=f"{variable_part(audience)}_ID_TOKEN",
+            variable=_variable(audience),
         )
         step = f"trading the identity for a token of `{origin}`"
         answer = await access.post(
-            client, f"{origin}/_/oidc/mint-token", step=step, json={"token": identity}
+            client, f"{origin}/_/oidc/mint-token", step=step, body={"token": identity}
         )
         return access.minted(
             access.read(answer, step=step),
