@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from releasekit import embedded
+from releasekit import embedded, secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +69,11 @@ def open_environment() -> Iterator[dict[str, str]]:
             patch.setenv(name, nowhere)
         patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
         yield outside
+
+
+@pytest.fixture(autouse=True)
+def no_secret_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_hidden", {})
 
 
 @dataclass(frozen=True)

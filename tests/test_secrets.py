@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 TOKEN = "s3cr3t/t0ken+with=odd&signs"
 
 
-@pytest.fixture(autouse=True)
-def nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_hidden", {})
-
-
 def forms(token: str) -> list[str]:
     """Every form of a token that a server could put into its words."""
     raw = token.encode()

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from releasekit import process
 from releasekit.config import RegistrySettings
-from releasekit.embedded.pypi import USER_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NPM_FOLDER = Path(__file__).parent / "npm"
+# `user:password`; in the environment, because everybody can read an argv.
+USER_VARIABLE = "RELEASEKIT_EMBEDDED_USER"
 NEEDS_NODE = "install Node.js and npm to run an npm registry here"
 
 

@@ -7,8 +7,7 @@ import socket
 import sys
 import threading
 
-# `user:password`; in the environment, because everybody can read an argv.
-USER_VARIABLE = "RELEASEKIT_EMBEDDED_USER"
+from releasekit.embedded import USER_VARIABLE
 
 
 def main() -> None:

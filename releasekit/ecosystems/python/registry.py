@@ -132,7 +132,8 @@ def _access(
     offered = trust is TrustedPublishing.AUTO and trusted.is_offered(environ)
     return Access(
         found=found,
-        search=functools.partial(credentials.from_keyring, upload, user),
+        # Without a home there is no user, and a user's keyring is not ours to open.
+        search=functools.partial(credentials.from_keyring, upload, user) if home else None,
         # Any other index could name the public one's audience, and so get a token for it.
         minter=trusted.minter(upload, environ) if offered and _is_public(upload) else None,
         reading=reading,
