@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from releasekit import manifest
 from releasekit.errors import BadValue, TwoConfigs, UnknownKey, WrongType
-from releasekit.model import PinPolicy
+from releasekit.model import Check, PinPolicy
 
 if TYPE_CHECKING:
     from releasekit.model import Package
@@ -42,6 +42,24 @@ def _inside_the_root(values: tuple[str, ...]) -> str | None:
 
 def _not_empty(values: tuple[str, ...]) -> str | None:
     return "an empty name matches nothing" if "" in values else None
+
+
+def _at_least_one(value: int) -> str | None:
+    return None if value >= 1 else "it is at least 1"
+
+
+def _known_checks(values: Mapping[str, Mapping[str, str]]) -> str | None:
+    for reasons in values.values():
+        for check, reason in reasons.items():
+            if check not in list(Check):
+                return f"there is no check `{check}`; they are {', '.join(Check)}"
+            if not reason.strip():
+                return f"say why `{check}` is allowed"
+    return None
+
+
+def _matches(package: Package, pattern: str) -> bool:
+    return fnmatchcase(package.id, pattern) or fnmatchcase(package.name, pattern)
 
 
 def _option(
@@ -116,14 +134,52 @@ class PinSettings:
     )
 
     def policy_of(self, package: Package) -> PinPolicy:
-        return next(
-            (policy for pattern, policy in self.packages.items() if _matches(package, pattern)),
-            self.policy,
-        )
+        for pattern, policy in self.packages.items():
+            if _matches(package, pattern):
+                return policy
+        return self.policy
 
 
-def _matches(package: Package, pattern: str) -> bool:
-    return fnmatchcase(package.id, pattern) or fnmatchcase(package.name, pattern)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSettings:
+    """How artifacts are built."""
+
+    jobs: int | None = _option(
+        "How many builds run at once. Default: one for each core.", "4", _at_least_one
+    )
+    timeout: int = _option(
+        "Seconds after which one package's build is stopped.", "1800", _at_least_one, 1800
+    )
+    scripts: tuple[str, ...] = _option(
+        "Node packages whose `build` script runs before they are packed; globs are fine.",
+        '["@acme/*"]',
+        _not_empty,
+        (),
+    )
+
+    def runs_script(self, package: Package) -> bool:
+        return any(_matches(package, pattern) for pattern in self.scripts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectSettings:
+    """What artifacts are looked at for."""
+
+    max_megabytes: int = _option(
+        "The largest file that may be uploaded, in megabytes.", "100", _at_least_one, 100
+    )
+    allow: Mapping[str, Mapping[str, str]] = _option(
+        "Findings to let pass: by package, the check and the reason.",
+        '{ "acme-tls" = { secrets = "a key for its tests alone" } }',
+        _known_checks,
+        {},
+    )
+
+    def reason_to_allow(self, package: Package, check: Check) -> str | None:
+        for pattern, reasons in self.allow.items():
+            if check in reasons and _matches(package, pattern):
+                return reasons[check]
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +197,8 @@ class Config:
         (),
     )
     pins: PinSettings = field(default_factory=PinSettings)
+    build: BuildSettings = field(default_factory=BuildSettings)
+    inspect: InspectSettings = field(default_factory=InspectSettings)
     registries: Mapping[str, RegistrySettings] = field(default_factory=dict)
     packages: Mapping[str, PackageSettings] = field(default_factory=dict)
 

@@ -1,13 +1,16 @@
 """Every way a run can end badly that a person can cause or mend.
 
 ReleaseKitError                 exit 1
-├── ToolMissing, ChildFailed, ChildTimedOut
+├── ToolMissing, OddTool, ChildFailed, ChildTimedOut, ServerEnded, BuildFailed
 ├── LockUnavailable             ─ LocksUnsupported
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
-├── DoNotRetry, RetryAt         what a job raises, or lets its errors inherit, to steer its retries
-│   └── TrustedPublishingRefused
-├── TrustedPublishingFailed     another attempt may help
+├── DoNotRetry                  what a job raises, or lets its errors inherit: no other attempt
+│   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible,
+│       TrustedPublishingRefused
+├── RetryAt                     another attempt, but not before a time
+│   └── RateLimited
+├── TransientRefusal, LostUpload, TrustedPublishingFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
 │   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
@@ -30,6 +33,7 @@ A class writes its message and its hint; `__main__` alone turns the class into a
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,6 +74,13 @@ class ToolMissing(ReleaseKitError):
         super().__init__(f"`{tool}` was not found on this machine", hint=hint)
 
 
+class OddTool(ReleaseKitError):
+    def __init__(self, *, argv: Sequence[str], problem: str) -> None:
+        super().__init__(
+            f"`{' '.join(argv)}`: {problem}", hint="run it yourself to see what it says"
+        )
+
+
 class ChildFailed(ReleaseKitError):
     def __init__(
         self, *, argv: Sequence[str], returncode: int, tail: str, log: Path | None = None
@@ -86,6 +97,22 @@ class ChildFailed(ReleaseKitError):
 class ChildTimedOut(ReleaseKitError):
     def __init__(self, *, argv: Sequence[str], seconds: float, tail: str) -> None:
         message = f"`{' '.join(argv)}` did not end within {seconds:g} s and was stopped"
+        super().__init__(f"{message}\n{tail}" if tail else message)
+
+
+class BuildFailed(ReleaseKitError):
+    def __init__(self, *, step: str, problem: str, tail: str, log: Path) -> None:
+        message = f"{step}: {problem}"
+        super().__init__(
+            f"{message}\n{tail}" if tail else message, hint=f"the whole output is in `{log}`"
+        )
+
+
+class ServerEnded(ReleaseKitError):
+    """A server of ours is gone; what it was asked for has no answer."""
+
+    def __init__(self, *, argv: Sequence[str], returncode: int, tail: str) -> None:
+        message = f"`{' '.join(argv)}` ended unasked ({returncode})"
         super().__init__(f"{message}\n{tail}" if tail else message)
 
 
@@ -253,30 +280,6 @@ class UnknownVersion(UsageError):
         super().__init__(
             f"the version of {package} is not written in `{manifest}`",
             hint="write it there, or exclude the package with `exclude` in the config",
-        )
-
-
-class UploadRefused(ReleaseKitError):
-    def __init__(self, *, package: str, file: str, words: str) -> None:
-        super().__init__(
-            f"the registry refused `{file}`: {words}",
-            hint=f"mend what it says about {package}, then run `releasekit publish` again",
-        )
-
-
-class OtherBytes(ReleaseKitError):
-    def __init__(self, *, package: str, file: str, theirs: str, ours: str) -> None:
-        super().__init__(
-            f"the registry serves other bytes as `{file}`: {theirs}, ours are {ours}",
-            hint=f"this version of {package} is taken; release a new one",
-        )
-
-
-class NeverVisible(ReleaseKitError):
-    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
-        super().__init__(
-            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
-            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
         )
 
 
@@ -663,4 +666,101 @@ class SystemRefused(ReleaseKitError):
         super().__init__(
             f"{where}{error.strerror or error}",
             hint="mend that, then run the same command again",
+        )
+
+
+# What an upload can end in
+
+
+class UploadRefused(DoNotRetry):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry refused `{file}`: {words}",
+            hint=f"mend what it says about {package}, then run `releasekit publish` again",
+        )
+
+
+class OtherBytes(DoNotRetry):
+    def __init__(self, *, package: str, file: str, theirs: str, ours: str) -> None:
+        super().__init__(
+            f"the registry serves other bytes as `{file}`: {theirs}, ours are {ours}",
+            hint=f"this version of {package} is taken; release a new one",
+        )
+
+
+class NeverVisible(DoNotRetry):
+    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
+        super().__init__(
+            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class TransientRefusal(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"the registry could not take `{file}`: {words}",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class LostUpload(ReleaseKitError):
+    def __init__(self, *, package: str, file: str, words: str) -> None:
+        super().__init__(
+            f"`{file}` was sent, but {words}, and the registry does not show it",
+            hint=f"run `releasekit publish` again: it asks the registry for {package} first",
+        )
+
+
+class RateLimited(RetryAt):
+    DEFAULT_SECONDS = 10.0
+
+    def __init__(self, *, file: str, words: str, seconds: float | None, now: float) -> None:
+        wait = self.DEFAULT_SECONDS if seconds is None else seconds
+        super().__init__(
+            f"the registry asks to wait {wait:g} s before `{file}`: {words}",
+            not_before=now + wait,
+            closes_lane=True,
+            hint="run `releasekit publish` again later to continue",
+        )
+
+
+class QuotaReached(DoNotRetry):
+    def __init__(self, *, package: str, words: str, seconds: float | None) -> None:
+        when = "tomorrow"
+        if seconds is not None:
+            when = time.strftime("at %Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
+        super().__init__(
+            f"the registry takes no more new projects for now: {words}",
+            hint=f"run `releasekit publish` again {when}; it continues with {package}",
+        )
+
+
+class NotAuthorised(DoNotRetry):
+    def __init__(self, *, package: str, file: str, words: str, credential: str = "") -> None:
+        which = f" ({credential})" if credential else ""
+        super().__init__(
+            f"the registry does not let us publish `{file}`: {words}",
+            hint=f"check the credential for {package}{which}, then run `releasekit publish` again",
+        )
+
+
+# Resuming
+
+
+class TreeChanged(UsageError):
+    def __init__(self, *, run: str, before: str | None, now: str | None) -> None:
+        super().__init__(
+            f"run {run} sent files built from commit {(before or 'none')[:12]}; "
+            f"this is {(now or 'none')[:12]}",
+            hint="check that commit out and run `releasekit publish` again, or give up on what was "
+            "sent with `--fresh`",
+        )
+
+
+class KeptArtifactChanged(ReleaseKitError):
+    def __init__(self, *, file: Path, run: str) -> None:
+        super().__init__(
+            f"`{file}` is not the file that run {run} has sent",
+            hint="release a new version: the registry may hold the other bytes",
         )

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from releasekit.errors import ForeignEvent
+from releasekit.model import Check, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,13 +29,14 @@ class Stage(StrEnum):
 
 class Outcome(StrEnum):
     PUBLISHED = "published"
+    BUILT = "built"
     ALREADY_THERE = "already there"
     FAILED = "failed"
     BLOCKED = "blocked"
     CANCELLED = "cancelled"
 
 
-GOOD_OUTCOMES = frozenset({Outcome.PUBLISHED, Outcome.ALREADY_THERE})
+GOOD_OUTCOMES = frozenset({Outcome.PUBLISHED, Outcome.BUILT, Outcome.ALREADY_THERE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,29 @@ class BuildFinished(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Noted(Event):
+    """Something a person should know that stops nothing."""
+
+    kind = "noted"
+    message: str
+    package: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Event):
+    """What inspection found in an artifact."""
+
+    kind = "found"
+    package: str
+    check: Check
+    severity: Severity
+    file: str
+    message: str
+    hint: str
+    """Where a finding is allowed: the reason that the configuration gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSent(Event):
     """Written before the first byte leaves: from here on the registry may hold the file."""
 
@@ -116,6 +141,16 @@ class UploadAnswered(Event):
     status: int | None
     """None where the answer was lost."""
     words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    kind = "retry-scheduled"
+    package: str
+    attempt: int
+    """The attempt that failed."""
+    reason: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +185,8 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, UploadSent, UploadAnswered,
-        Confirmed, ReleaseEnded, RunEnded,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, UploadSent,
+        UploadAnswered, RetryScheduled, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 
@@ -194,6 +229,10 @@ def _rich(name: str, value: Any) -> Any:  # noqa: ANN401 - a JSON value by its f
             return Stage(value)
         case "outcome":
             return Outcome(value)
+        case "check":
+            return Check(value)
+        case "severity":
+            return Severity(value)
         case _:
             return value
 

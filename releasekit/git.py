@@ -26,3 +26,15 @@ def _answer(root: Path, arguments: Sequence[str]) -> str | None:
 def head(root: Path) -> str | None:
     """The commit that is checked out; None where there is none yet."""
     return _answer(root, ["rev-parse", "--verify", "--quiet", "HEAD"])
+
+
+def commit_time(root: Path) -> str | None:
+    """When the commit that is checked out was made, in seconds since 1970."""
+    return _answer(root, ["log", "-1", "--format=%ct"]) or None
+
+
+def changed_files(root: Path) -> frozenset[str]:
+    """What differs from the commit, ignored files aside; nothing outside of a repository."""
+    # Without optional locks: the index belongs to the user.
+    answer = _answer(root, ["--no-optional-locks", "status", "--porcelain", "-z"])
+    return frozenset(entry[3:] for entry in (answer or "").split("\0") if entry)

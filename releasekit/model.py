@@ -52,6 +52,39 @@ class PinPolicy(StrEnum):
     KEEP = "keep"
 
 
+class Check(StrEnum):
+    """What an artifact is looked at for; the word that the configuration allows a finding by."""
+
+    FILES = "files"
+    NAME = "name"
+    VERSION = "version"
+    REQUIREMENTS = "requirements"
+    PROTOCOLS = "protocols"
+    README = "readme"
+    SECRETS = "secrets"
+    PATHS = "paths"
+    SIZE = "size"
+    RECORD = "record"
+    MODULES = "modules"
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    ALLOWED = "allowed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something in an artifact that its users would not want."""
+
+    check: Check
+    file: str
+    message: str
+    hint: str
+    severity: Severity = Severity.ERROR
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
     """One publishable unit. `path` and `manifest` are POSIX paths relative to the root."""

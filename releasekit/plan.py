@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from releasekit.events import PlannedRelease
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from releasekit.ecosystems import Presence
     from releasekit.graph import Graph
@@ -26,8 +26,16 @@ class Plan:
     not_publishable: tuple[Package, ...]
 
 
-def make_plan(workspace: Workspace, graph: Graph, present: Mapping[str, Presence]) -> Plan:
-    """Every publishable package whose current version is not on its registry, ordered."""
+def make_plan(
+    workspace: Workspace,
+    graph: Graph,
+    present: Mapping[str, Presence],
+    kept: Container[tuple[str, str]] = (),
+) -> Plan:
+    """Every publishable package whose current version is not on its registry, ordered.
+
+    `kept` tells ids and versions whose artifacts an earlier run left: those can be completed.
+    """
     packages = {package.id: package for package in workspace.packages}
     ordered = [packages[package_id] for package_id in graph.order()]
     publishable = {package.id for package in ordered if package.publishable}
@@ -44,7 +52,7 @@ def make_plan(workspace: Workspace, graph: Graph, present: Mapping[str, Presence
         )
         if presence.complete:
             there.append(planned)
-        elif presence.files:
+        elif presence.files and (package.id, package.version) not in kept:
             partly.append((planned, presence.missing))
         else:
             releases.append(planned)

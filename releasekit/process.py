@@ -8,8 +8,10 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 from typing import IO, TYPE_CHECKING, cast
 
+from releasekit import keeper
 from releasekit.errors import ChildFailed, ChildTimedOut, ToolMissing
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TAIL_BYTES = 4096
-GRACE_SECONDS = 2.0
+# A keeper asks its children to end, then makes them end; it takes a second for each at most.
+GRACE_SECONDS = 2 * keeper.GRACE_SECONDS + 1.0
 
 # Builds run the project's code, so they see what a build needs and no credential.
 _BUILD_VARIABLES = frozenset({
@@ -48,12 +51,19 @@ def find_tool(name: str, *, hint: str) -> str:
     return path
 
 
-def output(argv: Sequence[str], *, cwd: Path, timeout: float = 60.0) -> str:
+def output(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60.0,
+) -> str:
     """Run a quick reading command to its end and return what it printed."""
     try:
         child = subprocess.run(  # noqa: S603 - argv is ours, no shell
             argv,
             cwd=cwd,
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
@@ -77,25 +87,26 @@ async def run(
     log: Path,
     timeout: float = 1800.0,  # noqa: ASYNC109 - a limit on the child, ended as a group
 ) -> None:
-    """Run a child in its own process group with its output in `log`; raise unless it exits 0.
+    """Run a child below a keeper with its output in `log`; raise unless it exits 0.
 
-    However this ends, the whole group has ended when it returns.
+    However this ends, all that the child started has ended when it returns, and also when we are
+    killed. The log keeps the beginning and the end of what was printed.
     """
     import asyncio
 
+    if shutil.which(argv[0], path=env.get("PATH")) is None:
+        raise ToolMissing(tool=argv[0], hint=f"install `{argv[0]}` and try again")
     with log.open("ab") as sink:
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except FileNotFoundError:
-            raise ToolMissing(tool=argv[0], hint=f"install `{argv[0]}` and try again") from None
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(log)),
+            *argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=sink,
+            start_new_session=True,
+        )
     try:
         async with asyncio.timeout(timeout):
             await child.wait()
@@ -109,7 +120,7 @@ async def run(
 
 
 async def end_group(child: asyncio.subprocess.Process) -> None:
-    """End a child started with `start_new_session` and all that it started."""
+    """End a keeper and, with it, all that it keeps."""
     import asyncio
 
     if child.returncode is None:

@@ -72,6 +72,7 @@ def _write_node(folder: Path, name: str, version: str, needs: tuple[str, ...]) -
         "dependencies": dict.fromkeys(needs, f"^{version}"),
     }
     _write(folder / "package.json", json.dumps(manifest, indent=2) + "\n")
+    _write(folder / "README.md", f"# {name}\n")
     requires = ", ".join(f'require("{need}")' for need in needs)
     _write(folder / "index.js", f'module.exports = {{ name: "{name}", needs: [{requires}] }};\n')
 

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit.ecosystems import Standing, all_ecosystems
-from releasekit.errors import ManifestError, MemberOutside, NoPackages
+from releasekit.errors import (
+    AmbiguousPackage,
+    ManifestError,
+    MemberOutside,
+    NoPackages,
+    UnknownPackage,
+)
 from releasekit.folders import NEVER_ENTERED, VIRTUAL_ENVIRONMENT
 from releasekit.manifest import reading_through
 from releasekit.model import Workspace
@@ -73,6 +79,25 @@ def _discover(root: Path, roots: Sequence[str]) -> list[Discovery]:
         )
         for name, ecosystem in _by_name().items()
     ]
+
+
+def find_package(found: Workspace, wanted: str) -> str:
+    """The id of a package by its id or, where only one is called so, its name."""
+    import difflib
+
+    ids = {package.id for package in found.packages}
+    if wanted in ids:
+        return wanted
+    named = sorted(
+        {one.id for one in found.packages if wanted in (one.name, one.id.partition(":")[2])}
+    )
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise AmbiguousPackage(package=wanted, candidates=named)
+    known = [*ids, *(package.name for package in found.packages)]
+    close = difflib.get_close_matches(wanted, known, n=1)
+    raise UnknownPackage(package=wanted, did_you_mean=close[0] if close else None)
 
 
 def _excluded(package: Package, exclude: Iterable[str]) -> Package:

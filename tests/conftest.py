@@ -152,6 +152,38 @@ def node_tools(open_environment: dict[str, str]) -> Path:
     return installed / "node_modules"
 
 
+BUILD_BACKENDS = (
+    "flit-core", "hatch-vcs", "hatchling", "pdm-backend", "poetry-core", "setuptools",
+    "setuptools-scm", "uv_build",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def build_backends(
+    open_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """Variables for builds behind the fence: backends in uv's cache, and no network."""
+    folder = tmp_path_factory.mktemp("backends")
+    base = str(Path(sys._base_executable).resolve())  # type: ignore[attr-defined]
+    cache = subprocess.run(
+        ["uv", "cache", "dir"], env=open_environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    subprocess.run(
+        ["uv", "pip", "install", "--quiet", "--python", base, "--target", folder / "installed",
+         *BUILD_BACKENDS],
+        cwd=folder,
+        env=open_environment,
+        check=True,
+        timeout=300,
+    )  # fmt: skip
+    return {
+        "UV_OFFLINE": "1",
+        "UV_CACHE_DIR": cache,
+        "UV_PYTHON": base,
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+
+
 @pytest.fixture
 def pypi(tmp_path: Path) -> Iterator[RegistrySettings]:
     with embedded.pypi_registry(tmp_path / "pypi-registry") as settings:

@@ -43,6 +43,7 @@ def kinds() -> list[type[Event]]:
 
 
 st.register_type_strategy(str, st.text(max_size=20))
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 
 
 @given(data=st.data())

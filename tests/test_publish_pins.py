@@ -18,6 +18,7 @@ import pytest
 from releasekit import pins
 from releasekit.lock import hold, journal_directory
 from releasekit.sample import write_sample
+from tests.test_process import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,7 +232,7 @@ def test_after_kill_9_the_next_command_restores_the_files_and_says_so(
         manifest = root / "python/acme-app/pyproject.toml"
         child.kill()
         child.communicate()
-        os.kill(build, signal.SIGKILL)
+        assert has_ended(build)
         assert "acme-models==1.0.0" in manifest.read_text()
         status = releasekit("status", cwd=root)
         assert "an interrupted run left manifests behind" in status.out

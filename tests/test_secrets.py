@@ -215,6 +215,7 @@ def test_a_registry_that_echoes_the_npm_token_cannot_make_us_tell_it(
     assert result.code == 1
     told = everything_told(result, tmp_path / "repo")
     assert secrets.STRUCK_OUT in told
+    assert "check the credential for npm:@acme/parser (NPM_TOKEN)" in result.out
     assert_no_form_of(TOKEN, told)
 
 

@@ -105,6 +105,8 @@ def select(
     names = sorted({one.id for one in found.packages})
     start = None
     if package is not None:
+        from releasekit.workspace import find_package
+
         start = find_package(found, package)
         # Who develops with a package does not depend on it, unless that is what was asked.
         followed = [edge for edge in edges if kinds or edge.order is not Order.NONE]
@@ -130,24 +132,3 @@ def _steps(names: Sequence[str], edges: Sequence[Edge], *, forward: bool) -> dic
         source, target = (edge.source, edge.target) if forward else (edge.target, edge.source)
         steps[source].append(target)
     return steps
-
-
-def find_package(found: Workspace, wanted: str) -> str:
-    """The id of a package by its id or, where only one is called so, its name."""
-    import difflib
-
-    from releasekit.errors import AmbiguousPackage, UnknownPackage
-
-    ids = {package.id for package in found.packages}
-    if wanted in ids:
-        return wanted
-    named = sorted(
-        {one.id for one in found.packages if wanted in (one.name, one.id.partition(":")[2])}
-    )
-    if len(named) == 1:
-        return named[0]
-    if named:
-        raise AmbiguousPackage(package=wanted, candidates=named)
-    known = [*ids, *(package.name for package in found.packages)]
-    close = difflib.get_close_matches(wanted, known, n=1)
-    raise UnknownPackage(package=wanted, did_you_mean=close[0] if close else None)

@@ -49,7 +49,14 @@ def init(
 
 def commented_config(found: Workspace) -> str:
     """Every key with its meaning, each commented out: the defaults are what was found."""
-    from releasekit.config import Config, PackageSettings, PinSettings, RegistrySettings
+    from releasekit.config import (
+        BuildSettings,
+        Config,
+        InspectSettings,
+        PackageSettings,
+        PinSettings,
+        RegistrySettings,
+    )
     from releasekit.ecosystems import all_ecosystems
 
     lines = ["# releasekit.toml: every key is optional; the comments show examples.", "#"]
@@ -64,11 +71,13 @@ def commented_config(found: Workspace) -> str:
                 f"# {option.metadata['help']}",
                 f"# {name} = {option.metadata['example']}",
             ]
-    for title, section in (("pins", PinSettings),):
+    sections = {"pins": PinSettings, "build": BuildSettings, "inspect": InspectSettings}
+    for title, section in sections.items():
         lines += ["", f"# [{title}]"]
         for option in fields(section):
             lines.append(f"# {option.metadata['help']}")
-            lines.append(f"# {option.name} = {option.metadata['example']}")
+            name = option.name.replace("_", "-")
+            lines.append(f"# {name} = {option.metadata['example']}")
     present = {member.ecosystem for member in found.members}
     for world in all_ecosystems():
         if world.name in present:

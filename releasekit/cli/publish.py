@@ -40,6 +40,9 @@ def register(app: typer.Typer) -> None:
 def publish(
     ctx: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Build anew what an earlier run has sent in part.")
+    ] = False,
     lock_timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a running release.")
     ] = 0.0,
@@ -66,6 +69,7 @@ def publish(
         config=config.load(root),
         registries=parse_registries(registry or []),
         lock_timeout=lock_timeout,
+        fresh=fresh,
     )
     state = run_and_show(shell, request, yes=yes)
     raise typer.Exit(exit_code_of(state))
@@ -117,7 +121,7 @@ async def _run(shell: Shell, request: PublishRequest, *, yes: bool) -> RunState:
         shell.say("quitting after what is in flight")
         control.quit()
 
-    show = _reader(shell)
+    show = reader(shell)
     with Keys({"p": pause, "r": resume, "q": leave}) as keys:
 
         def observe(event: Event) -> None:
@@ -184,7 +188,7 @@ def _signals(
             loop.remove_signal_handler(number)
 
 
-def _reader(shell: Shell) -> Callable[[Event], None]:
+def reader(shell: Shell) -> Callable[[Event], None]:
     import json
 
     from releasekit import events

@@ -8,18 +8,19 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import httpx
 
     from releasekit.config import RegistrySettings
-    from releasekit.model import Edge, Member, Package, PinPolicy, Workspace
+    from releasekit.model import Edge, Finding, Member, Package, PinPolicy, Workspace
+    from releasekit.workers import Slots
 
 
 class Standing(IntEnum):
@@ -63,6 +64,8 @@ class Answer:
 
     status: int
     words: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By lower-case name."""
     credential: str = ""
     """Where the credential came from that was sent along, for messages."""
 
@@ -85,6 +88,51 @@ class Pinner(Protocol):
         policy: PinPolicy,
     ) -> bytes:
         """The manifest with its siblings' versions (None: only a build can tell it)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """How the build of one package ended."""
+
+    package: str
+    files: tuple[Path, ...] = ()
+    error: str | None = None
+    hint: str | None = None
+    notes: tuple[str, ...] = ()
+    """What a person should know, such as a slower way that was taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest:
+    """All packages of one ecosystem at once, so that one process can serve many of them."""
+
+    workspace: Workspace
+    packages: tuple[Package, ...]
+    artifacts: Mapping[str, Path]
+    """By package: a folder of its own, empty, for what may be uploaded and nothing else."""
+    logs: Mapping[str, Path]
+    scratch: Path
+    """Outside of the repository, so that no tool takes it for a part of it."""
+    environ: Mapping[str, str]
+    """What the project's code may see."""
+    slots: Slots
+    timeout: float
+    """Seconds for one package."""
+    runs_script: Callable[[Package], bool]
+    """Whether a package's own build script, where its manifest has one, runs first."""
+    started: Callable[[str], None]
+    finished: Callable[[Built], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectRequest:
+    package: Package
+    files: tuple[Path, ...]
+    folder: Path
+    """Where the package lies."""
+    manifest: bytes
+    """As it was built: with its pins."""
+    max_bytes: int
 
 
 class Registry(Protocol):
@@ -125,11 +173,11 @@ class Ecosystem(Discovers, Protocol):
     def pinner(self, workspace: Workspace) -> Pinner:
         """How this workspace's manifests say which siblings they were released with."""
 
-    async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
-        """Leave the package's artifacts, and nothing else that counts as one, in `out`."""
+    async def build(self, request: BuildRequest) -> None:
+        """Build every package of the request; tell of each that was started how it ended."""
 
-    def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
-        """What is wrong with the built files; empty when they may be uploaded."""
+    def inspect(self, request: InspectRequest) -> tuple[Finding, ...]:
+        """What is wrong with the built files of one package; empty when they may be uploaded."""
 
     def named_registries(self, workspace: Workspace) -> Mapping[str, RegistrySettings]:
         """The registries that the workspace's own manifests name."""

@@ -11,6 +11,7 @@ from releasekit import __version__, git, journal, pins, workspace
 from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
+    BuildFinished,
     Event,
     Outcome,
     ReleaseEnded,
@@ -25,9 +26,11 @@ from releasekit.lock import hold, journal_directory
 from releasekit.net import http_client
 from releasekit.plan import Plan, make_plan
 from releasekit.publish import registries as registry_choice
-from releasekit.publish.build import build_all, inspect_all
+from releasekit.publish.build import NOT_YET, Builds, build_all
+from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.registries import without_secrets
+from releasekit.publish.resume import check_tree, kept_releases, take_over
 from releasekit.publish.upload import upload_all
 
 if TYPE_CHECKING:
@@ -38,10 +41,10 @@ if TYPE_CHECKING:
 
     from releasekit.config import Config, RegistrySettings
     from releasekit.ecosystems import Presence, Registry
-    from releasekit.lock import Held
     from releasekit.model import Package, Workspace
-    from releasekit.pins import Edit, Recovery
+    from releasekit.pins import Recovery
     from releasekit.publish.control import RunControl
+    from releasekit.publish.resume import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,8 @@ class PublishRequest:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """Where credentials are looked for."""
     lock_timeout: float = 0.0
+    fresh: bool = False
+    """Build anew what an earlier run has sent in part."""
 
     def settings_of(
         self, registry: str, named: Mapping[str, RegistrySettings]
@@ -73,9 +78,9 @@ class Run:
 
     root: Path
     folder: Path
-    held: Held
     plan: Plan
-    edits: tuple[Edit, ...]
+    builds: Builds
+    resumed: Mapping[str, Kept]
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
     client: httpx.AsyncClient
@@ -106,10 +111,21 @@ async def run(
         packages = {package.id: package for package in found.packages}
         async with http_client() as client:
             present = await _ask_registries(client, packages, registries)
-            plan = make_plan(found, Graph.of(found), present)
+            kept = {} if request.fresh else kept_releases(home)
+            plan = make_plan(found, Graph.of(found), present, kept)
+            resumed = {
+                release.package: kept[key]
+                for release in plan.releases
+                if (key := (release.package, release.version)) in kept
+            }
+            check_tree(resumed.values(), git.head(request.root))
             edits = pin_edits(
                 found,
-                (packages[release.package] for release in plan.releases),
+                (
+                    packages[release.package]
+                    for release in plan.releases
+                    if release.package not in resumed
+                ),
                 request.config.pins,
             )
             if plan.releases and not approve(plan, registries):
@@ -118,6 +134,7 @@ async def run(
                 )
             folder = home / "runs" / run_id
             folder.mkdir(parents=True)
+            take_over(resumed, folder)
             with journal.Journal(folder / journal.FILE_NAME) as book:
                 state = RunState()
 
@@ -130,9 +147,21 @@ async def run(
                 this = Run(
                     root=request.root,
                     folder=folder,
-                    held=held,
                     plan=plan,
-                    edits=edits,
+                    builds=Builds(
+                        workspace=found,
+                        config=request.config,
+                        packages=tuple(
+                            packages[release.package]
+                            for release in plan.releases
+                            if release.package not in resumed
+                        ),
+                        edits=edits,
+                        held=held,
+                        folder=folder,
+                        emit=emit,
+                    ),
+                    resumed=resumed,
                     packages=packages,
                     registries=registries,
                     client=client,
@@ -166,13 +195,16 @@ async def _stages(run: Run) -> None:
         run.emit(
             ReleaseEnded(package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint)
         )
+    for package, kept in run.resumed.items():
+        run.emit(BuildFinished(package=package, artifacts=kept.artifacts))
     run.emit(StageStarted(stage=Stage.BUILD))
-    async with pins.applied(run.edits, root=run.root, held=run.held):
-        built = await build_all(run)
+    built = await build_all(run.builds)
+    if built:
+        run.emit(StageStarted(stage=Stage.INSPECT))
+        built = await inspect_all(run.builds)
     if not built:
-        return
-    run.emit(StageStarted(stage=Stage.INSPECT))
-    if not inspect_all(run):
+        for package in run.resumed:
+            run.emit(ReleaseEnded(package=package, outcome=Outcome.CANCELLED, reason=NOT_YET))
         return
     run.emit(StageStarted(stage=Stage.UPLOAD))
     await upload_all(run)

@@ -1,79 +1,183 @@
-"""Build every release, then look at every artifact. All of it can be undone."""
+"""Build every release at once, with the manifests pinned for as long as that takes."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from releasekit.ecosystems import ecosystem_of
-from releasekit.errors import ReleaseKitError
-from releasekit.events import Artifact, BuildFinished, BuildStarted, Outcome, ReleaseEnded
+from releasekit import git, pins, process
+from releasekit.ecosystems import BuildRequest, Built, ecosystem_of
+from releasekit.events import (
+    Artifact,
+    BuildFinished,
+    BuildStarted,
+    Event,
+    Noted,
+    Outcome,
+    ReleaseEnded,
+)
+from releasekit.workers import Slots, width_of_machine
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
 
-    from releasekit.publish import Run
+    from releasekit.config import Config
+    from releasekit.lock import Held
+    from releasekit.model import Package, Workspace
+    from releasekit.pins import Edit
 
 _CHUNK = 1 << 20
+NOT_YET = "nothing goes on before everything is built and inspected"
+_SCRATCH_PREFIX = "releasekit-build-"
 
 
-def artifact_folder(run: Run, package: str) -> Path:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builds:
+    """What is built and inspected, and where it lies meanwhile."""
+
+    workspace: Workspace
+    config: Config
+    packages: tuple[Package, ...]
+    edits: tuple[Edit, ...]
+    held: Held
+    folder: Path
+    """The run's own."""
+    emit: Callable[[Event], None]
+
+
+def artifact_folder(folder: Path, package: str) -> Path:
+    return folder / "artifacts" / _folder_name(package)
+
+
+def log_file(folder: Path, package: str) -> Path:
+    return folder / "logs" / f"{_folder_name(package)}.log"
+
+
+def _folder_name(package: str) -> str:
     """Ids hold `:` and `/`; folders should not."""
-    return run.folder / "artifacts" / package.replace(":", "-", 1).replace("/", "__")
+    return package.replace(":", "-", 1).replace("/", "__")
 
 
-async def build_all(run: Run) -> bool:
-    """False when a build failed; nothing is uploaded then."""
-    for release in run.plan.releases:
-        package = run.packages[release.package]
-        out = artifact_folder(run, package.id)
-        out.mkdir(parents=True)
-        log = run.folder / "logs" / f"{out.name}.log"
-        log.parent.mkdir(exist_ok=True)
-        run.emit(BuildStarted(package=package.id))
-        try:
-            await ecosystem_of(package).build(package, run.root, out, log)
-            artifacts = tuple(read_artifact(file) for file in sorted(out.iterdir()))
-        except ReleaseKitError as error:
-            _end_all(run, {package.id: (error.message, error.hint)})
-            return False
-        run.emit(BuildFinished(package=package.id, artifacts=artifacts))
-    return True
+async def build_all(builds: Builds) -> bool:
+    """False when a build failed; the first failure keeps the others from starting."""
+    if not builds.packages:
+        return True
+    with _scratch(builds.held.journal) as scratch:
+        before = await asyncio.to_thread(git.changed_files, builds.workspace.root)
+        environ = await asyncio.to_thread(build_environment, builds.workspace.root)
+        run = _Running(builds=builds, slots=Slots(builds.config.build.jobs or width_of_machine()))
+        async with pins.applied(builds.edits, root=builds.workspace.root, held=builds.held):
+            await run.build(scratch, environ)
+        after = await asyncio.to_thread(git.changed_files, builds.workspace.root)
+    if written := sorted(after - before):
+        shown = ", ".join(written[:5]) + (", …" if len(written) > 5 else "")  # noqa: PLR2004
+        builds.emit(Noted(message=f"the builds left files in the repository: {shown}"))
+    if run.failed:
+        end_all(builds, run.failed)
+    return not run.failed
 
 
-def inspect_all(run: Run) -> bool:
-    """False when an artifact is not what the plan says; all findings are told at once."""
-    findings: dict[str, tuple[str, str | None]] = {}
-    for release in run.plan.releases:
-        package = run.packages[release.package]
-        files = tuple(sorted(artifact_folder(run, package.id).iterdir()))
-        try:
-            problems = ecosystem_of(package).inspect(package, files)
-        except ReleaseKitError as error:
-            problems = (error.message,)
-        if problems:
-            hint = f"mend `{package.manifest}` and run `releasekit publish` again"
-            findings[package.id] = ("; ".join(problems), hint)
-    if findings:
-        _end_all(run, findings)
-    return not findings
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    builds: Builds
+    slots: Slots
+    failed: dict[str, tuple[str, str | None]]
+
+    def __init__(self, *, builds: Builds, slots: Slots) -> None:
+        self.builds = builds
+        self.slots = slots
+        self.failed = {}
+
+    async def build(self, scratch: Path, environ: Mapping[str, str]) -> None:
+        by_ecosystem: dict[str, list[Package]] = {}
+        for package in self.builds.packages:
+            by_ecosystem.setdefault(package.ecosystem, []).append(package)
+            artifact_folder(self.builds.folder, package.id).mkdir(parents=True)
+        (self.builds.folder / "logs").mkdir(exist_ok=True)
+        async with asyncio.TaskGroup() as group:
+            for name, packages in by_ecosystem.items():
+                own = scratch / name
+                own.mkdir()
+                request = self._request(tuple(packages), own, environ)
+                group.create_task(ecosystem_of(packages[0]).build(request))
+
+    def _request(
+        self, packages: tuple[Package, ...], scratch: Path, environ: Mapping[str, str]
+    ) -> BuildRequest:
+        folder, settings = self.builds.folder, self.builds.config.build
+        return BuildRequest(
+            workspace=self.builds.workspace,
+            packages=packages,
+            artifacts={package.id: artifact_folder(folder, package.id) for package in packages},
+            logs={package.id: log_file(folder, package.id) for package in packages},
+            scratch=scratch,
+            environ=environ,
+            slots=self.slots,
+            timeout=settings.timeout,
+            runs_script=settings.runs_script,
+            started=lambda package: self.builds.emit(BuildStarted(package=package)),
+            finished=self._finished,
+        )
+
+    def _finished(self, built: Built) -> None:
+        for note in built.notes:
+            self.builds.emit(Noted(package=built.package, message=note))
+        if built.error is not None:
+            self.failed[built.package] = (built.error, built.hint)
+            self.slots.stop()
+            return
+        artifacts = tuple(read_artifact(file) for file in built.files)
+        self.builds.emit(BuildFinished(package=built.package, artifacts=artifacts))
 
 
-def _end_all(run: Run, failed: dict[str, tuple[str, str | None]]) -> None:
-    for release in run.plan.releases:
-        if release.package in failed:
-            reason, hint = failed[release.package]
-            run.emit(
-                ReleaseEnded(
-                    package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint
-                )
+def build_environment(root: Path) -> dict[str, str]:
+    """What builds see; the commit's time makes archives the same whenever they are built."""
+    environ = process.build_environment(os.environ)
+    if "SOURCE_DATE_EPOCH" not in environ and (time := git.commit_time(root)):
+        environ["SOURCE_DATE_EPOCH"] = time
+    return environ
+
+
+@contextlib.contextmanager
+def _scratch(home: Path) -> Iterator[Path]:
+    """A folder outside of the repository: inside, tools would take it for a part of it.
+
+    It is noted in the journal's folder, so that the next run removes what a kill left behind.
+    """
+    note = home / "scratch"
+    with contextlib.suppress(OSError):
+        left = Path(note.read_text(encoding="utf-8"))
+        if left.name.startswith(_SCRATCH_PREFIX):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX))
+    note.write_text(str(folder), encoding="utf-8")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        note.unlink(missing_ok=True)
+
+
+def end_all(builds: Builds, failed: Mapping[str, tuple[str, str | None]]) -> None:
+    for package in builds.packages:
+        if package.id in failed:
+            reason, hint = failed[package.id]
+            builds.emit(
+                ReleaseEnded(package=package.id, outcome=Outcome.FAILED, reason=reason, hint=hint)
             )
         else:
-            run.emit(
+            builds.emit(
                 ReleaseEnded(
-                    package=release.package,
+                    package=package.id,
                     outcome=Outcome.CANCELLED,
-                    reason="nothing is uploaded before everything is built and inspected",
+                    reason=NOT_YET,
                 )
             )
 

@@ -10,18 +10,22 @@ from releasekit.events import (
     BuildStarted,
     Confirmed,
     Event,
+    Found,
+    Noted,
     Outcome,
     ReleaseEnded,
+    RetryScheduled,
     RunState,
     UploadAnswered,
     UploadSent,
 )
+from releasekit.model import Severity
 from releasekit.ui.text import bytes_in_words, clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_GOOD, _BAD, _DIM = "32", "1;31", "2"
+_GOOD, _BAD, _WARN, _DIM = "32", "1;31", "33", "2"
 
 
 def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
@@ -34,10 +38,22 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
                 f"{artifact.file} ({bytes_in_words(artifact.size)})" for artifact in event.artifacts
             )
             text = f"{event.package}  built {clean(sizes)}"
+        case Noted():
+            about = f"{event.package}  " if event.package else ""
+            text = f"{about}note: {clean(event.message)}"
+        case Found(severity=Severity.ALLOWED):
+            text = f"{event.package}  allowed ({clean(event.hint)}): {_finding(event)}"
+        case Found():
+            color = _BAD if event.severity is Severity.ERROR else _WARN
+            text = f"{event.package}  {paint(event.severity, color)}: {_finding(event)}"
+        case ReleaseEnded(outcome=Outcome.BUILT):
+            return None  # its files were shown
         case UploadSent():
             text = f"{event.package}  uploading {clean(event.file)}"
         case UploadAnswered():
             text = f"{event.package}  the registry said: {clean(event.words)}"
+        case RetryScheduled():
+            text = f"{event.package}  again in {event.seconds:.0f} s: {_first_line(event.reason)}"
         case Confirmed():
             text = f"{event.package}  served {clean(event.file)} sha256:{event.sha256[:12]}…"
         case ReleaseEnded(outcome=Outcome.PUBLISHED):
@@ -51,6 +67,10 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
         case _:
             return None
     return f"{time.strftime('%H:%M:%S', time.localtime(event.at))}  {text}"
+
+
+def _finding(event: Found) -> str:
+    return clean(f"{event.file}: {event.message}" if event.file else event.message)
 
 
 def _first_line(reason: str | None) -> str:
@@ -73,5 +93,5 @@ def summary(state: RunState, paint: Callable[[str, str], str]) -> str:
     ]
     lines.append(paint(" · ".join(counts), _GOOD if state.ok else _BAD))
     if not state.ok:
-        lines.append("to continue: releasekit publish")
+        lines.append(f"to continue: releasekit {state.command or 'publish'}")
     return "\n".join(lines)

@@ -9,8 +9,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
-    from releasekit.ecosystems import Choice, Discovery, Pinner, Registry, Standing
-    from releasekit.model import Package, PinPolicy, Workspace
+    from releasekit.ecosystems import (
+        BuildRequest,
+        Choice,
+        Discovery,
+        InspectRequest,
+        Pinner,
+        Registry,
+        Standing,
+    )
+    from releasekit.model import Finding, Package, PinPolicy, Workspace
 
 
 class Node:
@@ -55,15 +63,15 @@ class Node:
 
         return pin
 
-    async def build(self, package: Package, root: Path, out: Path, log: Path) -> None:
+    async def build(self, request: BuildRequest) -> None:
         from releasekit.ecosystems.node import build
 
-        await build.build(package, root, out, log)
+        await build.build(request)
 
-    def inspect(self, package: Package, files: tuple[Path, ...]) -> tuple[str, ...]:
-        from releasekit.ecosystems.node import build
+    def inspect(self, request: InspectRequest) -> tuple[Finding, ...]:
+        from releasekit.ecosystems.node import inspect
 
-        return build.inspect(package, files)
+        return inspect.inspect(request)
 
     def named_registries(self, workspace: Workspace) -> Mapping[str, RegistrySettings]:  # noqa: ARG002 - .npmrc names no registry but by scope
         return {}

@@ -16,8 +16,8 @@ from releasekit.access import Access
 from releasekit.config import TrustedPublishing
 from releasekit.ecosystems import Answer, Presence
 from releasekit.ecosystems.node import credentials, trusted
-from releasekit.ecosystems.node.build import NEEDS_NODE, read_manifest
 from releasekit.ecosystems.node.credentials import Npmrc
+from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
 from releasekit.errors import OddAnswer, TagNeeded
 from releasekit.net import request_with_retry
 from releasekit.secrets import origin, redact, split_url
@@ -68,7 +68,10 @@ class NpmRegistry:
 
         answer, source = await self.access.send(client, put)
         return Answer(
-            status=answer.status_code, words=redact(_words(answer)), credential=redact(source)
+            status=answer.status_code,
+            words=redact(_words(answer)),
+            headers=dict(answer.headers),
+            credential=redact(source),
         )
 
     def _document(self, name: str) -> str:

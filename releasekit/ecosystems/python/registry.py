@@ -17,7 +17,7 @@ from releasekit.access import Access
 from releasekit.config import TrustedPublishing
 from releasekit.ecosystems import Answer, Presence
 from releasekit.ecosystems.python import credentials, trusted
-from releasekit.ecosystems.python.build import name_and_version
+from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
 from releasekit.net import request_with_retry
 from releasekit.secrets import origin, redact, split_url
@@ -106,7 +106,10 @@ class SimpleIndex:
 
         answer, source = await self.access.send(client, post)
         return Answer(
-            status=answer.status_code, words=redact(_words(answer)), credential=redact(source)
+            status=answer.status_code,
+            words=redact(_words(answer)),
+            headers=dict(answer.headers),
+            credential=redact(source),
         )
 
 

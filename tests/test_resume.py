@@ -1,0 +1,141 @@
+"""Running it again is the repair: nothing twice, nothing lost, the same bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from releasekit import journal
+from releasekit.events import fold
+from releasekit.sample import write_sample
+from tests.faults import Fault, faulty_registry
+from tests.test_publish import outcomes, pypi_option, served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from releasekit.config import RegistrySettings
+    from tests.conftest import ReleaseKit, Result
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    subprocess.run(["git", "-C", root, *identity, *arguments], check=True, capture_output=True)
+
+
+def repository(root: Path, **sample: object) -> Path:
+    write_sample(root, node={}, **sample)  # type: ignore[arg-type]
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "one")
+    return root
+
+
+def publish(releasekit: ReleaseKit, root: Path, pypi: RegistrySettings, *extra: str) -> Result:
+    return releasekit(
+        "publish", "--yes", "--output", "json", "--registry", pypi_option(pypi), *extra, cwd=root
+    )
+
+
+def half_published(releasekit: ReleaseKit, root: Path, pypi: RegistrySettings) -> dict[str, str]:
+    """The wheel of acme-text is up and its sdist is refused."""
+    faults = {"acme-text": [Fault(status=200, stored=True), Fault(status=400, words="not today")]}
+    with faulty_registry(pypi, uploads=faults) as faulty:
+        first = publish(releasekit, root, faulty)
+    assert first.code == 1
+    assert len(served(pypi, "acme-text")) == 1
+    return served(pypi, "acme-text")
+
+
+def test_wheel_up_and_sdist_not_is_finished_with_the_same_bytes(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = repository(tmp_path / "repo")
+    wheel = half_published(releasekit, root, pypi)
+    again = publish(releasekit, root, pypi)
+    assert again.code == 0, again.err
+    assert set(outcomes(again).values()) == {"published"}
+    built = [event["package"] for event in again.events() if event["event"] == "build-started"]
+    assert "pypi:acme-text" not in built
+    assert served(pypi, "acme-text").items() >= wheel.items()
+    assert len(served(pypi, "acme-text")) == 2
+    sent = [event["file"] for event in again.events() if event["event"] == "upload-sent"]
+    assert "acme_text-1.0.0-py3-none-any.whl" not in sent
+    assert set(outcomes(publish(releasekit, root, pypi)).values()) == {"already there"}
+
+
+def test_a_changed_commit_is_explained_and_refused(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = repository(tmp_path / "repo")
+    half_published(releasekit, root, pypi)
+    git(root, "commit", "--allow-empty", "--quiet", "-m", "two")
+    refused = publish(releasekit, root, pypi)
+    assert refused.code == 2
+    assert refused.json()["error"]["kind"] == "TreeChanged"
+    fresh = publish(releasekit, root, pypi, "--fresh")
+    assert fresh.code == 1
+    assert "is on the registry without an sdist" in fresh.out
+
+
+def test_a_kept_artifact_that_changed_is_never_sent(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = repository(tmp_path / "repo")
+    half_published(releasekit, root, pypi)
+    [sdist] = root.glob(".git/releasekit/runs/*/artifacts/pypi-acme-text/*.tar.gz")
+    sdist.write_bytes(sdist.read_bytes() + b"x")
+    again = publish(releasekit, root, pypi)
+    assert again.code == 1
+    assert again.json()["error"]["kind"] == "KeptArtifactChanged"
+    assert len(served(pypi, "acme-text")) == 1
+
+
+def test_a_damaged_journal_is_explained(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = repository(tmp_path / "repo")
+    half_published(releasekit, root, pypi)
+    [file] = root.glob(".git/releasekit/runs/*/journal.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    again = publish(releasekit, root, pypi)
+    assert again.code == 1
+    assert again.json()["error"]["kind"] == "DamagedJournal"
+    assert "journal.jsonl:4:" in again.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("stage", ["build-started", "upload-sent", "upload-answered", "confirmed"])
+def test_after_kill_9_a_second_run_publishes_everything_exactly_once(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings, stage: str
+) -> None:
+    root = repository(tmp_path / "repo")
+    before = {file: file.read_bytes() for file in root.glob("python/*/pyproject.toml")}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "releasekit", "publish", "--yes", "--output", "json",
+         "--registry", pypi_option(pypi)],
+        cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    for line in child.stdout:
+        if f'"{stage}"' in line:
+            os.killpg(child.pid, signal.SIGKILL)
+            break
+    child.communicate()
+    assert child.returncode == -signal.SIGKILL
+    again = publish(releasekit, root, pypi)
+    assert again.code == 0, again.out + again.err
+    assert {file: file.read_bytes() for file in root.glob("python/*/pyproject.toml")} == before
+    runs = sorted(root.glob(".git/releasekit/runs/*/journal.jsonl"))
+    states = [fold(journal.read(file).events) for file in runs]
+    for name in ("acme-text", "acme-models", "acme-app"):
+        files = served(pypi, name)
+        assert len(files) == 2
+        sent = {sha for state in states for sha in state.releases[f"pypi:{name}"].sent}
+        assert set(files.values()) == sent  # no other bytes ever left this machine
