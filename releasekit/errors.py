@@ -251,7 +251,7 @@ class IndexUnknown(UsageError):
         )
 
 
-class TagNeeded(ReleaseKitError):
+class TagNeeded(UsageError):
     def __init__(self, *, name: str, version: str) -> None:
         super().__init__(
             f"{name} {version} is a prerelease and needs a dist-tag of its own",

@@ -94,7 +94,6 @@ class BuildStarted(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFinished(Event):
     kind = "build-finished"
-    durable = True
     package: str
     artifacts: tuple[Artifact, ...]
 

@@ -16,10 +16,11 @@ import selectors
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+TYPE_CHECKING = False  # typing takes longer to import than all the rest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import NoReturn
 
 GRACE_SECONDS = 1.0
 # A log keeps its beginning and its end; what a build prints between them fills no disk.
@@ -86,11 +87,11 @@ class Job:
         self.timed_out = False
 
 
-class Ended(NamedTuple):
-    name: str
-    status: int
-    """As `waitpid` tells it."""
-    timed_out: bool
+class Ended:
+    def __init__(self, name: str, status: int, *, timed_out: bool) -> None:
+        self.name = name
+        self.status = status  # as `waitpid` tells it
+        self.timed_out = timed_out
 
 
 class Keeper:
@@ -167,7 +168,7 @@ class Keeper:
             job = self._jobs.pop(pid, None)
             if job is not None:
                 self._bury(job)
-                yield Ended(job.name, status, job.timed_out)
+                yield Ended(job.name, status, timed_out=job.timed_out)
 
     def _bury(self, job: Job) -> None:
         """What a job started does not outlive it, nor does it keep its log open."""

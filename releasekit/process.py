@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import shutil
@@ -136,6 +137,18 @@ async def end_group(child: asyncio.subprocess.Process) -> None:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
         os.killpg(pid, number)
+
+
+def move(source: Path, target: Path) -> Path:
+    """Within a filesystem by a rename, otherwise by a copy."""
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copyfile(source, target)
+        source.unlink()
+    return target
 
 
 def read_tail(log: Path, limit: int = TAIL_BYTES) -> str:

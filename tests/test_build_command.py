@@ -193,7 +193,7 @@ def test_kill_9_takes_every_child_along_and_the_next_command_clears_up(
     assert result.err.startswith("note: restored `stuck/pyproject.toml`")
     assert "good-one==1.2.3" not in (root / "stuck/pyproject.toml").read_text()
     assert not scratch.exists()
-    assert sorted(path.suffix for path in (tmp_path / "out").glob("*.*")) == [
+    assert sorted(path.suffix for path in (tmp_path / "out").glob("[!.]*.*")) == [
         ".gz", ".gz", ".json", ".whl", ".whl",
     ]  # fmt: skip
 

@@ -285,8 +285,8 @@ def test_a_prerelease_without_a_tag_is_refused(
     write_sample(tmp_path / "repo", python={}, version="1.0.0-beta.1", node={"@acme/parser": ()})
     arguments = ("publish", "--yes", "--registry", f"npm={npm.url}")
     result = releasekit(*arguments, cwd=tmp_path / "repo")
-    assert result.code == 1
-    assert "needs a dist-tag of its own" in result.out
+    assert result.code == 2
+    assert "needs a dist-tag of its own" in result.err
     manifest = tmp_path / "repo/node/parser/package.json"
     body = json.loads(manifest.read_text())
     body["publishConfig"]["tag"] = "beta"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import RegistrySettings
+    from releasekit.errors import ReleaseKitError
     from releasekit.model import Edge, Finding, Member, Package, PinPolicy, Workspace
     from releasekit.workers import Slots
 
@@ -144,6 +145,9 @@ class Registry(Protocol):
     @property
     def address(self) -> str:
         """Where uploads go, for the plan that a person reads."""
+
+    def refusal(self, package: Package) -> ReleaseKitError | None:
+        """Why it would refuse this version, as far as that is known without asking."""
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
 

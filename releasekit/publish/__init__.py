@@ -23,7 +23,6 @@ from releasekit.events import (
 )
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
-from releasekit.net import http_client
 from releasekit.plan import Plan, make_plan
 from releasekit.publish import registries as registry_choice
 from releasekit.publish.build import NOT_YET, Builds, build_all
@@ -31,7 +30,6 @@ from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.registries import without_secrets
 from releasekit.publish.resume import check_tree, kept_releases, take_over
-from releasekit.publish.upload import upload_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,6 +96,8 @@ async def run(
     control: RunControl,
 ) -> RunState:
     """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
+    from releasekit.net import http_client  # only uploads need HTTP; `build` starts without
+
     home = journal_directory(request.root)
     run_id = journal.new_run_id()
     with hold(home, command="releasekit publish", timeout=request.lock_timeout, run=run_id) as held:
@@ -118,6 +118,9 @@ async def run(
                 for release in plan.releases
                 if (key := (release.package, release.version)) in kept
             }
+            for release in plan.releases:
+                if refusal := registries[release.package].refusal(packages[release.package]):
+                    raise refusal
             check_tree(resumed.values(), git.head(request.root))
             edits = pin_edits(
                 found,
@@ -206,6 +209,8 @@ async def _stages(run: Run) -> None:
         for package in run.resumed:
             run.emit(ReleaseEnded(package=package, outcome=Outcome.CANCELLED, reason=NOT_YET))
         return
+    from releasekit.publish.upload import upload_all
+
     run.emit(StageStarted(stage=Stage.UPLOAD))
     await upload_all(run)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import errno
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from releasekit import __version__, git, journal, pins, workspace
+from releasekit import __version__, git, journal, pins, process, workspace
 from releasekit.errors import NothingToPublish, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
@@ -160,7 +158,7 @@ def _hand_over(builds: Builds, state: RunState, out: Path) -> None:
             # `@acme/cli` and `acme-cli` make tarballs of the same name.
             name = artifact.file if artifact.file not in taken else f"{source.name}-{artifact.file}"
             taken.add(name)
-            _move(source / artifact.file, staging / name)
+            process.move(source / artifact.file, staging / name)
             digest = base64.b64encode(bytes.fromhex(artifact.sha512)).decode()
             listed.append(
                 {
@@ -185,14 +183,3 @@ def _hand_over(builds: Builds, state: RunState, out: Path) -> None:
     draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     draft.replace(out / MANIFEST)
     shutil.rmtree(staging)
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        source.rename(target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.copyfile(source, target)
-        with target.open("rb") as file:
-            os.fsync(file.fileno())

@@ -43,6 +43,8 @@ def kept_releases(home: Path) -> dict[Key, Kept]:
         if not (folder / journal.FILE_NAME).is_file():
             continue
         state = fold(journal.read(folder / journal.FILE_NAME).events)
+        if state.command != "publish":
+            continue
         for package, held in state.releases.items():
             key = (package, held.release.version)
             if key in found:

@@ -11,13 +11,12 @@ import asyncio
 import re
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit import process
 from releasekit.ecosystems import Built
 from releasekit.ecosystems.node import package_json, tools
-from releasekit.ecosystems.node.tarball import NEEDS_NODE, file_name, read_manifest
+from releasekit.ecosystems.node.tarball import NEEDS_NODE, file_name
 from releasekit.ecosystems.node.tools import Dialect
 from releasekit.errors import ReleaseKitError, UnreadableArtifact
 from releasekit.manifest import read_json, read_text, table
@@ -25,6 +24,7 @@ from releasekit.model import EdgeKind, Order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from releasekit.ecosystems import BuildRequest
     from releasekit.model import Package
@@ -143,14 +143,19 @@ class _Batch:
             except ReleaseKitError:
                 failed = True
         self._split_log(log, packages)
-        packed = await asyncio.to_thread(_by_name, out)
-        missing = tuple(package for package in packages if package.name not in packed)
+        packed = {package: out / self._packed_as(package) for package in packages}
+        missing = tuple(package for package, file in packed.items() if not file.is_file())
         if failed and not missing:
             return tuple(packages)  # it failed at the very end; one by one, it shows where
-        for package in packages:
+        for package, file in packed.items():
             if package not in missing:
-                self.request.finished(self._handed_over(package, packed[package.name]))
+                self.request.finished(self._handed_over(package, file))
         return missing
+
+    def _packed_as(self, package: Package) -> str:
+        name = file_name(package)
+        scoped = self.dialect is Dialect.YARN and package.name.startswith("@")
+        return f"@{name}" if scoped else name
 
     def _arguments(self, packages: Sequence[Package], out: Path) -> list[str]:
         match self.dialect:
@@ -162,8 +167,8 @@ class _Batch:
                 pack = ["pack", "--out", str(out / "%s-%v.tgz")]
                 return ["workspaces", "foreach", "--all", *chosen, *pack]
             case _:
-                folders = [self._folder_of(package) for package in packages]
-                chosen = [f"--workspace={folder}" for folder in folders]
+                # As folders: with `--workspace` for each, npm takes half as long again.
+                chosen = [str(self._folder_of(package)) for package in packages]
                 return ["pack", *chosen, "--pack-destination", str(out)]
 
     async def _pack_alone(self, package: Package, out: Path, *, again: bool) -> None:
@@ -189,19 +194,19 @@ class _Batch:
                     log=self.request.logs[package.id],
                     timeout=self.request.timeout,
                 )
-                packed = _by_name(folder)
+                packed = list(folder.glob("*.tgz"))
                 if len(packed) != 1:
                     raise UnreadableArtifact(
                         file=folder, problem=f"it holds {len(packed)} tarballs"
                     )
-                built = self._handed_over(package, *packed.values())
+                built = self._handed_over(package, packed[0])
             except ReleaseKitError as error:
                 built = Built(package=package.id, error=error.message, hint=error.hint)
             self.request.finished(built)
 
     def _handed_over(self, package: Package, tarball: Path) -> Built:
         target = self.request.artifacts[package.id] / file_name(package)
-        return Built(package=package.id, files=(Path(shutil.move(tarball, target)),))
+        return Built(package=package.id, files=(process.move(tarball, target),))
 
     def _split_log(self, log: Path, packages: Sequence[Package]) -> None:
         """What was printed after a package's heading is its own; the rest is everyone's."""
@@ -217,10 +222,6 @@ class _Batch:
         for package in packages:
             content = "".join(f"{line}\n" for line in lines[package.name])
             self.request.logs[package.id].write_text(content, encoding="utf-8")
-
-
-def _by_name(folder: Path) -> dict[str, Path]:
-    return {str(read_manifest(file).get("name")): file for file in sorted(folder.glob("*.tgz"))}
 
 
 async def _run_scripts(request: BuildRequest, batches: Sequence[_Batch]) -> None:

@@ -40,7 +40,15 @@ _NOT_FOUND = 404
 class NpmRegistry:
     name: str
     address: str
+    tag: str | None = None
+    """The dist-tag that the package asks for."""
     access: Access = field(default_factory=Access, repr=False)
+
+    def refusal(self, package: Package) -> TagNeeded | None:
+        version = package.version or ""
+        if "-" in version.partition("+")[0] and not self.tag:
+            return TagNeeded(name=package.name, version=version)
+        return None
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = self._document(package.name)
@@ -83,8 +91,6 @@ class NpmRegistry:
         name, version = manifest["name"], manifest["version"]
         settings = manifest.get("publishConfig") or {}
         tag = settings.get("tag") or "latest"
-        if "-" in version.partition("+")[0] and not settings.get("tag"):
-            raise TagNeeded(name=name, version=version)
         attachment = f"{name}-{version}.tgz"
         sha512 = base64.b64encode(hashlib.sha512(content).digest()).decode()
         return {
@@ -128,29 +134,33 @@ def registries_for(
         folders = (package.path, *((member.root,) if member else ()))
         npmrc = read(credentials.files_of(workspace.root, folders, environ))
         name, address = choice.registry, choice.settings.url if choice.settings else None
+        manifest = json.loads((workspace.root / package.manifest).read_bytes())
+        publish = manifest.get("publishConfig") or {}
         if address is None:
-            name, address = _chosen_by_npm(name, package, workspace.root, npmrc, default)
+            name, address = _chosen_by_npm(name, package.name, publish, npmrc, default)
         address, in_address = split_url(address, source=f"the address of `{name}`")
         address = address if address.endswith("/") else f"{address}/"
         trust = choice.settings.trusted_publishing if choice.settings else TrustedPublishing.AUTO
         found[package.id] = NpmRegistry(
             name=name,
             address=address,
+            tag=publish.get("tag"),
             access=_access(name, address, package.name, npmrc, environ, in_address, trust),
         )
     return found
 
 
 def _chosen_by_npm(
-    name: str, package: Package, root: Path, npmrc: Npmrc, default: Callable[[], str]
+    name: str,
+    package: str,
+    publish: Mapping[str, str],
+    npmrc: Npmrc,
+    default: Callable[[], str],
 ) -> tuple[str, str]:
     """npm's own order. Another host is another registry: the default one's token is not for it."""
-    publish = json.loads((root / package.manifest).read_bytes()).get("publishConfig") or {}
-    scope = package.name.partition("/")[0]
+    scope = package.partition("/")[0]
     address = (
-        publish.get(f"{scope}:registry")
-        or npmrc.registry_of(package.name)
-        or publish.get("registry")
+        publish.get(f"{scope}:registry") or npmrc.registry_of(package) or publish.get("registry")
     )
     if not address or origin(address) == origin(default()):
         return name, address or default()

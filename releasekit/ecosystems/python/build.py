@@ -212,7 +212,7 @@ class _Batch:
                 hint=f"the whole output is in `{log}`",
             )
         folder = self.request.artifacts[package.id]
-        moved = [Path(shutil.move(file, folder / file.name)) for file in files]
+        moved = [process.move(file, folder / file.name) for file in files]
         return Built(package=package.id, files=tuple(moved))
 
     def _split_log(self, log: Path) -> None:
@@ -222,6 +222,8 @@ class _Batch:
         text = log.read_text("utf-8", "replace") if log.exists() else ""
         for line in text.splitlines():
             name, bracket, _ = line.removeprefix("[").partition("]")
+            if line.startswith("Successfully built "):
+                continue  # said by the artifacts themselves
             of = [name] if line.startswith("[") and bracket and name in lines else lines
             for one in of:
                 lines[one].append(line)
@@ -335,6 +337,16 @@ async def _servers() -> AsyncIterator[_Servers]:
         servers.close()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    name: str
+    source: Path
+    unpack: Path | None
+    """The sdist that the source is to be unpacked from."""
+    unpack_to: Path | None
+    """Where the wheel that may follow is to be built."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _One:
     """One package on its way through the hooks."""
@@ -395,39 +407,50 @@ class _One:
         # The name of a folder without `:`, which means something in addresses.
         scratch = self.request.scratch / out.name
         scratch.mkdir()
-        source = self.request.workspace.root / self.package.path
-        sdist, reason = await self._two_hooks("sdist", str(source), None, out)
-        if sdist is None:
-            return reason
         unpacked = scratch / "unpacked"
-        _, reason = await self._two_hooks("wheel", str(unpacked), str(out / sdist), out)
+        sdist = _Target(
+            name="sdist",
+            source=self.request.workspace.root / self.package.path,
+            unpack=None,
+            unpack_to=unpacked,
+        )
+        value, reason = await self._build_target(sdist, out)
+        if value is not None and not (value.get("wheel") or {}).get("file"):
+            name = out / self._built(sdist, value, out)
+            wheel = _Target(name="wheel", source=unpacked, unpack=name, unpack_to=None)
+            value, reason = await self._build_target(wheel, out)
+            if value is not None:
+                self._built(wheel, value, out)
         await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
         return reason
 
-    async def _two_hooks(
-        self, target: str, source: str, unpack: str | None, out: Path
-    ) -> tuple[str | None, str | None]:
+    async def _build_target(
+        self, target: _Target, out: Path
+    ) -> tuple[dict[str, Any] | None, str | None]:
         """What the backend needs, then the artifact; or why that cannot be."""
         server, reason = await self._server(self.system.requires)
         if server is None:
             return None, reason
         asks = self.system.backend != build_system.UV_BUILD  # it never needs more
-        value = await self._call(server, target, source, unpack, out, ask=asks)
+        value = await self._call(server, target, out, ask=asks)
         if value["needs"]:
             server, reason = await self._server((*self.system.requires, *value["needs"]))
             if server is None:
                 return None, reason
         if value["file"] is None and asks:
-            value = await self._call(server, target, source, unpack, out, ask=False)
+            value = await self._call(server, target, out, ask=False)
+        return value, None
+
+    def _built(self, target: _Target, value: Mapping[str, Any], out: Path) -> str:
         name = value["file"]
         if not isinstance(name, str) or not (out / name).is_file():
             raise BuildFailed(
-                step=f"the {target} by `{self.system.backend}`",
+                step=f"the {target.name} by `{self.system.backend}`",
                 problem=f"it says that it made {name!r}, which is not there",
                 tail=process.read_tail(self.log),
                 log=self.log,
             )
-        return name, None
+        return name
 
     async def _server(self, requires: Sequence[str]) -> tuple[JobServer | None, str | None]:
         links = self._find_links() if self.offers else None
@@ -449,32 +472,26 @@ class _One:
         return folder
 
     async def _call(
-        self,
-        server: JobServer,
-        target: str,
-        source: str,
-        unpack: str | None,
-        out: Path,
-        *,
-        ask: bool,
+        self, server: JobServer, target: _Target, out: Path, *, ask: bool
     ) -> dict[str, Any]:
         result = self.request.scratch / self.request.artifacts[self.package.id].name / "result.json"
         with contextlib.suppress(FileNotFoundError):
             result.unlink()
         answer = await server.ask(
-            target=target,
+            target=target.name,
             ask=ask,
             out=str(out),
             backend=self.system.backend,
             backend_path=self.system.backend_path,
-            source=source,
-            unpack=unpack,
+            source=str(target.source),
+            unpack=str(target.unpack) if target.unpack else None,
+            unpack_to=str(target.unpack_to) if target.unpack_to else None,
             result=str(result),
             log=str(self.log),
             timeout=self.request.timeout,
             env=dict(self.environ.items() - self.batch.environ.items()),
         )
-        self._check(answer, f"the {target} by `{self.system.backend}`")
+        self._check(answer, f"the {target.name} by `{self.system.backend}`")
         value: dict[str, Any] = answer["value"]
         return value
 

@@ -10,12 +10,13 @@ the next.
 
 A request is one JSON line, and so is its answer:
     {"id": 1, "target": "sdist", "ask": true, "out": "/out", "backend": "hatchling.build",
-     "backend_path": [], "source": "/tree", "unpack": null, "result": "/scratch/1",
-     "log": "/logs/x.log", "timeout": 600, "env": {}}
-    {"id": 1, "value": {"needs": [], "file": "x-1.tar.gz"}, "error": null}
+     "backend_path": [], "source": "/tree", "unpack": null, "unpack_to": "/scratch/1/unpacked",
+     "result": "/scratch/1/result.json", "log": "/logs/x.log", "timeout": 600, "env": {}}
+    {"id": 1, "value": {"needs": [], "file": "x-1.tar.gz", "wheel": {…}}, "error": null}
 A request with `argv` runs that program instead, and its value is null.
 With `ask`, the backend is asked first what it needs beyond the environment. A `file` of null means
-that it was not built yet, be it that it needs more or that its hooks want a process each.
+that it was not built yet, be it that it needs more or that its hooks want a process each. Where
+they share one, the wheel follows from the sdist unpacked to `unpack_to`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from releasekit.keeper import Ended, Keeper
 
-# Backends whose two hooks of one build can share a child: they keep nothing from one to the next.
-_TWO_HOOKS = {"flit_core.buildapi", "hatchling.build", "pdm.backend", "poetry.core.masonry.api"}
+# Backends whose hooks for one package can share a child: they keep nothing from one to the next.
+_SHARED_CHILD = {"flit_core.buildapi", "hatchling.build", "pdm.backend", "poetry.core.masonry.api"}
 # Backends that are known to build a package of ours without leaving anything behind in the
 # process but what they would import anyway.
-_WARMED = {*_TWO_HOOKS, "setuptools.build_meta", "setuptools.build_meta:__legacy__"}
+_WARMED = {*_SHARED_CHILD, "setuptools.build_meta", "setuptools.build_meta:__legacy__"}
 _SAMPLE = """\
 [project]
 name = "releasekit-warm-up"
@@ -100,14 +101,27 @@ def _build_sample(backend: Any, folder: str) -> None:  # noqa: ANN401
 def call_hook(request: dict[str, Any]) -> None:
     """In the child: the hooks of one build of one package."""
     os.environ.update(request["env"])
-    source = request["source"]
     if "argv" in request:
-        os.chdir(source)
+        os.chdir(request["source"])
         os.execvp(request["argv"][0], request["argv"])  # noqa: S606 - no shell
+    sys.argv = ["-c"]
+    value = build_target(request)
+    if value["file"] and request["unpack_to"] and request["backend"] in _SHARED_CHILD:
+        following = {
+            "target": "wheel",
+            "source": request["unpack_to"],
+            "unpack": os.path.join(request["out"], value["file"]),
+        }
+        value["wheel"] = build_target({**request, **following})
+    with open(request["result"], "w", encoding="utf-8") as file:
+        json.dump(value, file)
+
+
+def build_target(request: dict[str, Any]) -> dict[str, Any]:
+    source = request["source"]
     if request["unpack"]:
         source = unpack(request["unpack"], source)
     os.chdir(source)
-    sys.argv = ["-c"]
     for entry in reversed(request["backend_path"]):
         sys.path.insert(0, os.path.join(source, entry))
     backend = load_backend(request["backend"])
@@ -118,13 +132,9 @@ def call_hook(request: dict[str, Any]) -> None:
         # PEP 517: a backend without the hook needs nothing more.
         hook = getattr(backend, "get_requires_for_build_" + request["target"], None)
         value["needs"] = list(hook()) if hook else []
-    if not value["needs"] and (not request["ask"] or request["backend"] in _TWO_HOOKS):
+    if not value["needs"] and (not request["ask"] or request["backend"] in _SHARED_CHILD):
         value["file"] = getattr(backend, "build_" + request["target"])(request["out"])
-    with open(request["result"], "w", encoding="utf-8") as file:
-        json.dump(value, file)
-    # Anything printed by now belongs before the next hook's output.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    return value
 
 
 def _require_in_tree(request: dict[str, Any], source: str) -> None:

@@ -66,6 +66,9 @@ class SimpleIndex:
             access=_access(name, upload, index, environ, in_upload, in_index, trust),
         )
 
+    def refusal(self, package: Package) -> None:
+        """Nothing is known beforehand."""
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = f"{self.index}{canonicalize_name(package.name)}/"
         answer = await request_with_retry(
