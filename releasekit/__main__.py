@@ -61,7 +61,9 @@ def _end(error: ReleaseKitError, shell: Shell) -> NoReturn:
     if shell.debug:
         import traceback
 
-        traceback.print_exc()
+        from releasekit.secrets import redact
+
+        shell.say(redact(traceback.format_exc()))
     code = exit_code(error)
     shell.report(error, code)
     sys.exit(code)

@@ -72,6 +72,14 @@ def _option(
     return field(default_factory=lambda: default, metadata=metadata)
 
 
+class TrustedPublishing(StrEnum):
+    """Whether the CI's word is traded for a token."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings:
     """Where one registry takes uploads and where it shows them."""
@@ -85,6 +93,27 @@ class RegistrySettings:
         _http_address,
     )
     url: str | None = _option("The registry (Node).", '"https://npm.example/"', _http_address)
+    trusted_publishing: TrustedPublishing = _option(  # noqa: RUF009 - it makes a field
+        "auto (where nothing else is found), always, or never.",
+        '"auto"',
+        None,
+        TrustedPublishing.AUTO,
+    )
+
+    @property
+    def has_address(self) -> bool:
+        return any((self.upload_url, self.index_url, self.url))
+
+    def has(self, keys: typing.Iterable[str]) -> bool:
+        """Whether any of these keys is set."""
+        return any(getattr(self, key.replace("-", "_")) for key in keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageSettings:
+    """What holds for the packages that one name, id or glob matches."""
+
+    registry: str = _option("The name of the registry that takes them.", '"internal"', None, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +200,14 @@ class Config:
     build: BuildSettings = field(default_factory=BuildSettings)
     inspect: InspectSettings = field(default_factory=InspectSettings)
     registries: Mapping[str, RegistrySettings] = field(default_factory=dict)
+    packages: Mapping[str, PackageSettings] = field(default_factory=dict)
+
+    def registry_of(self, package: Package) -> tuple[str, str] | None:
+        """The registry chosen for a package and the pattern that chose it; the first counts."""
+        for pattern, settings in self.packages.items():
+            if settings.registry and _matches(package, pattern):
+                return settings.registry, pattern
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +261,12 @@ def file_of(root: Path) -> Path | None:
     """The file that configures this repository."""
     located = _locate(root)
     return None if located is None else located[0].file
+
+
+def place_of(root: Path, *key: str) -> str:
+    """`file:line` of a key, for messages."""
+    located = _locate(root)
+    return f"{located[0].file}:{located[0].line_of(key)}" if located else str(root)
 
 
 def _locate(root: Path) -> tuple[_Source, object] | None:

@@ -6,14 +6,17 @@ ReleaseKitError                 exit 1
 ├── PinsFailed                  ─ PinsRefused, ManifestChanged, RecoveryFailed
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
 ├── DoNotRetry                  what a job raises, or lets its errors inherit: no other attempt
-│   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible
+│   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible,
+│       TrustedPublishingRefused
 ├── RetryAt                     another attempt, but not before a time
 │   └── RateLimited
-├── TransientRefusal, LostUpload
+├── TransientRefusal, LostUpload, TrustedPublishingFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
 │   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
-│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs
+│   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs, UnknownRegistry,
+│   │                             RegistryOfOtherKind
+│   ├── UnsendableCredential, UnreadableCredentials
 │   ├── ManifestError           ├ MissingManifest, UnreadableManifest, BrokenManifest,
 │   │                             WrongManifest, MemberOutside, NoPackages
 │   └── PinError                └ BoundExcludesSibling, DirectReference, DynamicField, …
@@ -156,6 +159,47 @@ class TwoConfigs(ConfigError):
         )
 
 
+class UnknownRegistry(ConfigError):
+    def __init__(
+        self, *, place: str, registry: str, did_you_mean: str | None, known: Sequence[str]
+    ) -> None:
+        super().__init__(
+            f"{place}: there is no registry `{registry}`",
+            hint=f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else f"the registries are {', '.join(f'`{name}`' for name in known)}; "
+            f"`[registries.{registry}]` adds one",
+        )
+
+
+class RegistryOfOtherKind(ConfigError):
+    def __init__(self, *, registry: str, package: str, keys: Sequence[str]) -> None:
+        wanted = " and ".join(f"`{key}`" for key in keys)
+        super().__init__(
+            f"registry `{registry}` cannot take {package}: it has no {wanted}",
+            hint=f"set {wanted} in `[registries.{registry}]`, or choose another registry for "
+            f"{package}",
+        )
+
+
+# Credentials
+
+
+class UnsendableCredential(UsageError):
+    def __init__(self, *, source: str) -> None:
+        super().__init__(
+            f"the credential from {source} holds a character that no header can carry",
+            hint="set it again, without line breaks or other control characters",
+        )
+
+
+class UnreadableCredentials(UsageError):
+    """Of the file's content nothing is shown: it holds secrets."""
+
+    def __init__(self, *, file: str, problem: str) -> None:
+        super().__init__(f"`{file}` cannot be read: {problem}", hint="mend or remove that file")
+
+
 # Events and journal
 
 
@@ -243,7 +287,8 @@ class BadRegistryOption(UsageError):
     def __init__(self, *, value: str) -> None:
         super().__init__(
             f"`--registry {value}` names no registry",
-            hint="write `--registry pypi=UPLOAD_URL,INDEX_URL` or `--registry npm=URL`",
+            hint="write `--registry NAME=UPLOAD_URL,INDEX_URL` for Python or "
+            "`--registry NAME=URL` for Node",
         )
 
 
@@ -581,6 +626,24 @@ class DoNotRetry(ReleaseKitError):
     """Another attempt cannot help."""
 
 
+class TrustedPublishingFailed(ReleaseKitError):
+    def __init__(self, *, step: str, problem: str) -> None:
+        super().__init__(
+            f"trusted publishing failed while {step}: {problem}",
+            hint="run the same command again; what was published stays so",
+        )
+
+
+class TrustedPublishingRefused(DoNotRetry):
+    def __init__(self, *, step: str, problem: str, hint: str | None = None) -> None:
+        super().__init__(
+            f"trusted publishing was refused while {step}: {problem}",
+            hint=hint
+            or "compare the publisher registered there with this repository, workflow "
+            "and environment",
+        )
+
+
 class RetryAt(ReleaseKitError):
     """Another attempt may help, but not before a time on the clock of the event loop."""
 
@@ -674,10 +737,11 @@ class QuotaReached(DoNotRetry):
 
 
 class NotAuthorised(DoNotRetry):
-    def __init__(self, *, package: str, file: str, words: str) -> None:
+    def __init__(self, *, package: str, file: str, words: str, credential: str = "") -> None:
+        which = f" ({credential})" if credential else ""
         super().__init__(
             f"the registry does not let us publish `{file}`: {words}",
-            hint=f"check the credential for {package}, then run `releasekit publish` again",
+            hint=f"check the credential for {package}{which}, then run `releasekit publish` again",
         )
 
 

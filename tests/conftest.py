@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from releasekit import embedded
+from releasekit import embedded, secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +33,14 @@ CREDENTIALS = (
     "GITHUB_ACTIONS",
     "GITHUB_TOKEN",
     "NODE_AUTH_TOKEN",
+    "NPM_ID_TOKEN",
     "NPM_TOKEN",
+    "PYPI_ID_TOKEN",
+    "TESTPYPI_ID_TOKEN",
     "TWINE_PASSWORD",
+    "TWINE_REPOSITORY",
     "TWINE_USERNAME",
+    "UV_PUBLISH_INDEX",
     "UV_PUBLISH_PASSWORD",
     "UV_PUBLISH_TOKEN",
     "UV_PUBLISH_USERNAME",
@@ -62,7 +67,13 @@ def open_environment() -> Iterator[dict[str, str]]:
             patch.setenv(name, "127.0.0.1,localhost")
         for name in ("npm_config_registry", "UV_PUBLISH_URL", "TWINE_REPOSITORY_URL"):
             patch.setenv(name, nowhere)
+        patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
         yield outside
+
+
+@pytest.fixture(autouse=True)
+def no_secret_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_hidden", {})
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def commented_config(found: Workspace) -> str:
         BuildSettings,
         Config,
         InspectSettings,
+        PackageSettings,
         PinSettings,
         RegistrySettings,
     )
@@ -81,9 +82,14 @@ def commented_config(found: Workspace) -> str:
     for world in all_ecosystems():
         if world.name in present:
             lines += ["", f"# [registries.{world.registry}]"]
+            keys = (*world.registry_keys, "trusted-publishing")
             examples = {
                 option.name.replace("_", "-"): option.metadata["example"]
                 for option in fields(RegistrySettings)
             }
-            lines += [f"# {key} = {examples[key]}" for key in world.registry_keys]
+            lines += [f"# {key} = {examples[key]}" for key in keys]
+    lines += ["", "# Names, ids or globs; the first that matches counts.", '# [packages."acme-*"]']
+    for option in fields(PackageSettings):
+        lines.append(f"# {option.metadata['help']}")
+        lines.append(f"# {option.name} = {option.metadata['example']}")
     return "\n".join(lines) + "\n"

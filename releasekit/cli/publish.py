@@ -48,7 +48,10 @@ def publish(
     ] = 0.0,
     registry: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=URL", help="`pypi=UPLOAD_URL,INDEX_URL` or `npm=URL`."),
+        typer.Option(
+            metavar="NAME=URL",
+            help="`pypi=UPLOAD_URL,INDEX_URL` or `npm=URL`; other names as configured.",
+        ),
     ] = None,
 ) -> None:
     """Publish every package whose version is not on its registry yet.

@@ -99,20 +99,22 @@ class Shell:
 
     def report(self, error: ReleaseKitError, exit_code: int) -> None:
         """An error with its hint; also as JSON where a program reads."""
+        from releasekit.secrets import redact
         from releasekit.ui.text import clean
 
+        message, hint = redact(error.message), redact(error.hint or "") or None
         if self.output is Output.JSON:
             body = {
                 "kind": type(error).__name__,
-                "message": error.message,
-                "hint": error.hint,
+                "message": message,
+                "hint": hint,
                 "exit_code": exit_code,
             }
             self.emit({"error": body})
-        message = clean(error.message, lines=True)
-        self.say(f"{self.style('error:', '1;31', sys.stderr)} {message}")
-        if error.hint:
-            self.say(f"{self.style('hint:', '1;36', sys.stderr)} {clean(error.hint)}")
+        told = clean(message, lines=True)
+        self.say(f"{self.style('error:', '1;31', sys.stderr)} {told}")
+        if hint:
+            self.say(f"{self.style('hint:', '1;36', sys.stderr)} {clean(hint)}")
 
     def start_logging(self) -> None:
         """structlog to stderr: everything with `--verbose`, otherwise warnings."""
@@ -120,12 +122,18 @@ class Shell:
 
         import structlog
 
+        from releasekit.secrets import redact
+
+        def without_secrets(_logger: Any, _method: str, line: Any) -> Any:  # noqa: ANN401 - structlog's own types
+            return redact(line)
+
         structlog.configure(
             processors=[
                 structlog.contextvars.merge_contextvars,
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
                 structlog.dev.ConsoleRenderer(colors=self.uses_color(sys.stderr)),
+                without_secrets,
             ],
             wrapper_class=structlog.make_filtering_bound_logger(
                 logging.DEBUG if self.verbose else logging.WARNING

@@ -67,6 +67,17 @@ class Answer:
     words: str
     headers: Mapping[str, str] = field(default_factory=dict)
     """By lower-case name."""
+    credential: str = ""
+    """Where the credential came from that was sent along, for messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The registry that one package goes to, by its name, and what is configured for it."""
+
+    package: Package
+    registry: str
+    settings: RegistrySettings | None
 
 
 class Pinner(Protocol):
@@ -175,14 +186,13 @@ class Ecosystem(Discovers, Protocol):
     def inspect(self, request: InspectRequest) -> tuple[Finding, ...]:
         """What is wrong with the built files of one package; empty when they may be uploaded."""
 
-    def registry_for(
-        self,
-        package: Package,
-        root: Path,
-        settings: RegistrySettings | None,
-        environ: Mapping[str, str],
-    ) -> Registry:
-        """Where the package goes; `environ` may hold the credential."""
+    def named_registries(self, workspace: Workspace) -> Mapping[str, RegistrySettings]:
+        """The registries that the workspace's own manifests name."""
+
+    def registries_for(
+        self, choices: Sequence[Choice], workspace: Workspace, environ: Mapping[str, str]
+    ) -> Mapping[str, Registry]:
+        """By package id, where each goes; `environ` may hold the credentials."""
 
 
 @functools.cache

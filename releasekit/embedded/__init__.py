@@ -21,28 +21,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NPM_FOLDER = Path(__file__).parent / "npm"
+# `user:password`; in the environment, because everybody can read an argv.
+USER_VARIABLE = "RELEASEKIT_EMBEDDED_USER"
 NEEDS_NODE = "install Node.js and npm to run an npm registry here"
 
 
 @contextlib.contextmanager
-def pypi_registry(folder: Path) -> Iterator[RegistrySettings]:
-    """A PyPI-like index that keeps its files in `folder`/packages."""
+def pypi_registry(
+    folder: Path, *, user: tuple[str, str] | None = None
+) -> Iterator[RegistrySettings]:
+    """A PyPI-like index that keeps its files in `folder`/packages, for one user or for all."""
     packages = folder / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "releasekit.embedded.pypi", str(packages)]
-    with process.server(
-        argv, cwd=folder, env=os.environ | {"PYTHONUNBUFFERED": "1"}, log=folder / "pypi.log"
-    ) as address:
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", USER_VARIABLE: ":".join(user or ())}
+    with process.server(argv, cwd=folder, env=environment, log=folder / "pypi.log") as address:
         yield RegistrySettings(upload_url=address, index_url=f"{address}simple/")
 
 
 @contextlib.contextmanager
-def npm_registry(folder: Path, *, modules: Path | None = None) -> Iterator[RegistrySettings]:
-    """An npm registry that keeps its files in `folder`/storage."""
+def npm_registry(
+    folder: Path, *, modules: Path | None = None, private: bool = False
+) -> Iterator[RegistrySettings]:
+    """An npm registry that keeps its files in `folder`/storage; private: for its users alone."""
     folder.mkdir(parents=True, exist_ok=True)
     node = process.find_tool("node", hint=NEEDS_NODE)
     installed = modules or install_npm_registry()
     argv = [node, str(_NPM_FOLDER / "server.cjs"), str(installed), str(folder)]
+    if private:
+        argv.append("private")
     with process.server(argv, cwd=folder, env=os.environ, log=folder / "npm.log") as address:
         yield RegistrySettings(url=address)
 

@@ -7,18 +7,26 @@ import socket
 import sys
 import threading
 
+from releasekit.embedded import USER_VARIABLE
+
 
 def main() -> None:
     import pypiserver
     import waitress
 
+    user, _, password = os.environ.pop(USER_VARIABLE, "").partition(":")
+    guarded = {
+        "authenticate": ["update", "download", "list"],
+        "auther": lambda *given: given == (user, password),
+    }
+    open_to_all = {"authenticate": [], "password_file": "."}
+
     # No fallback: a miss must be a miss, not a redirect to a public index.
     app = pypiserver.app(
         roots=[sys.argv[1]],
         disable_fallback=True,
-        authenticate=[],
-        password_file=".",  # noqa: S106 - no password: it lives on loopback for minutes
         hash_algo="sha256",
+        **(guarded if user else open_to_all),
     )
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_end_with_stdin, daemon=True).start()

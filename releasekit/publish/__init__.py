@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import __version__, git, journal, pins, workspace
-from releasekit.ecosystems import Presence, Registry, ecosystem_of
 from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
 from releasekit.events import (
     GOOD_OUTCOMES,
@@ -25,9 +24,11 @@ from releasekit.events import (
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.plan import Plan, make_plan
+from releasekit.publish import registries as registry_choice
 from releasekit.publish.build import NOT_YET, Builds, build_all, with_versions
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
+from releasekit.publish.registries import without_secrets
 from releasekit.publish.resume import check_tree, kept_releases, take_over
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.config import Config, RegistrySettings
+    from releasekit.ecosystems import Presence, Registry
     from releasekit.model import Package, Workspace
     from releasekit.pins import Recovery
     from releasekit.publish.control import RunControl
@@ -55,8 +57,17 @@ class PublishRequest:
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
 
-    def settings_of(self, registry: str) -> RegistrySettings | None:
-        return self.registries.get(registry) or self.config.registries.get(registry)
+    def settings_of(
+        self, registry: str, named: Mapping[str, RegistrySettings]
+    ) -> RegistrySettings | None:
+        """For this run, else as configured, else as a manifest names it; unknown is None."""
+        configured = self.config.registries.get(registry)
+        addresses = self.registries.get(registry)
+        if addresses is None and (configured is None or not configured.has_address):
+            addresses = named.get(registry)
+        if addresses is None or configured is None:
+            return addresses or configured
+        return replace(addresses, trusted_publishing=configured.trusted_publishing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +143,7 @@ async def run(
                 state = RunState()
 
                 def emit(event: Event) -> None:
+                    event = without_secrets(event)
                     book.append(event)
                     state.apply(event)
                     observe(event)
@@ -175,12 +187,7 @@ def _registries(request: PublishRequest, found: Workspace) -> dict[str, Registry
     for package in publishable:
         if package.version is None:
             raise UnknownVersion(package=package.id, manifest=package.manifest)
-    return {
-        package.id: (world := ecosystem_of(package)).registry_for(
-            package, request.root, request.settings_of(world.registry), request.environ
-        )
-        for package in publishable
-    }
+    return registry_choice.choose(request, found, publishable)
 
 
 async def _stages(run: Run) -> None:

@@ -97,7 +97,8 @@ def error_for(
             wait = wait_of(answer.headers) if answer else None
             return QuotaReached(package=package, words=words, seconds=wait)
         case Verdict.NOT_AUTHORISED:
-            return NotAuthorised(package=package, file=file, words=words)
+            credential = answer.credential if answer else ""
+            return NotAuthorised(package=package, file=file, words=words, credential=credential)
         case Verdict.TRANSIENT:
             return TransientRefusal(package=package, file=file, words=words)
         case _:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from releasekit.config import RegistrySettings
     from releasekit.ecosystems import (
         BuildRequest,
+        Choice,
         Discovery,
         InspectRequest,
         Pinner,
@@ -75,16 +76,15 @@ class Node:
 
         return inspect.inspect(request)
 
-    def registry_for(
-        self,
-        package: Package,
-        root: Path,
-        settings: RegistrySettings | None,
-        environ: Mapping[str, str],
-    ) -> Registry:
-        from releasekit.ecosystems.node.registry import NpmRegistry
+    def named_registries(self, workspace: Workspace) -> Mapping[str, RegistrySettings]:  # noqa: ARG002 - .npmrc names no registry but by scope
+        return {}
 
-        return NpmRegistry.of(self.registry, package, root, settings, environ)
+    def registries_for(
+        self, choices: Sequence[Choice], workspace: Workspace, environ: Mapping[str, str]
+    ) -> Mapping[str, Registry]:
+        from releasekit.ecosystems.node import registry
+
+        return registry.registries_for(choices, workspace, environ)
 
 
 ECOSYSTEM = Node()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from releasekit.config import RegistrySettings
     from releasekit.ecosystems import (
         BuildRequest,
+        Choice,
         Discovery,
         InspectRequest,
         Pinner,
@@ -63,16 +64,26 @@ class Python:
 
         return inspect.inspect(request)
 
-    def registry_for(
+    def named_registries(self, workspace: Workspace) -> Mapping[str, RegistrySettings]:
+        from releasekit.ecosystems.python import indexes
+
+        folders = [member.root for member in workspace.members if member.ecosystem == self.name]
+        return indexes.named(workspace.root, folders)
+
+    def registries_for(
         self,
-        package: Package,  # noqa: ARG002 - a Python package says nothing of its registry
-        root: Path,  # noqa: ARG002
-        settings: RegistrySettings | None,
+        choices: Sequence[Choice],
+        workspace: Workspace,  # noqa: ARG002 - a Python package says nothing of its registry
         environ: Mapping[str, str],
-    ) -> Registry:
+    ) -> Mapping[str, Registry]:
         from releasekit.ecosystems.python.registry import SimpleIndex
 
-        return SimpleIndex.of(self.registry, settings, environ)
+        # One for all its packages: they share a token.
+        shared = {
+            choice.registry: SimpleIndex.of(choice.registry, choice.settings, environ)
+            for choice in {choice.registry: choice for choice in choices}.values()
+        }
+        return {choice.package.id: shared[choice.registry] for choice in choices}
 
 
 ECOSYSTEM = Python()

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urldefrag, urlsplit
 
-import httpx
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from releasekit.access import Access
+from releasekit.config import TrustedPublishing
 from releasekit.ecosystems import Answer, Presence
+from releasekit.ecosystems.python import credentials, trusted
 from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
 from releasekit.net import request_with_retry
+from releasekit.secrets import origin, redact, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from typing import Self
+
+    import httpx
 
     from releasekit.config import RegistrySettings
     from releasekit.model import Package
+    from releasekit.secrets import Credential
 
 _JSON = "application/vnd.pypi.simple.v1+json"
 _HTML = "application/vnd.pypi.simple.v1+html"
@@ -36,7 +43,7 @@ class SimpleIndex:
     name: str
     address: str
     index: str
-    credential: tuple[str, str] | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access, repr=False)
 
     @classmethod
     def of(cls, name: str, settings: RegistrySettings | None, environ: Mapping[str, str]) -> Self:
@@ -49,11 +56,14 @@ class SimpleIndex:
             index = index or f"{repository.WAREHOUSE_WEB}simple/"
         if index is None:
             raise IndexUnknown(registry=name)
+        upload, in_upload = split_url(upload, source=f"the upload address of `{name}`")
+        index, in_index = split_url(index, source=f"the index address of `{name}`")
+        trust = settings.trusted_publishing if settings else TrustedPublishing.AUTO
         return cls(
             name=name,
             address=upload,
             index=index if index.endswith("/") else f"{index}/",
-            credential=_credential(environ),
+            access=_access(name, upload, index, environ, in_upload, in_index, trust),
         )
 
     def refusal(self, package: Package) -> None:
@@ -66,12 +76,12 @@ class SimpleIndex:
             url,
             # no-cache: clients and edges keep a page for minutes unless asked to revalidate.
             headers={"Accept": f"{_JSON}, {_HTML};q=0.5, text/html;q=0.1",
-                     "Cache-Control": "no-cache"},
+                     "Cache-Control": "no-cache", **await self.access.read_headers()},
         )  # fmt: skip
         if answer.status_code == _NOT_FOUND:
             return Presence(registry=self.name, files={})
         if answer.status_code != _OK:
-            raise OddAnswer(url=url, status=answer.status_code, words=answer.text)
+            raise OddAnswer(url=url, status=answer.status_code, words=redact(answer.text))
         wanted = Version(package.version or "")
         files = {
             name: digest
@@ -87,27 +97,60 @@ class SimpleIndex:
 
     async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer:  # noqa: ARG002 - the file says whose it is
         fields = await asyncio.to_thread(_form_fields, file)
-        with file.open("rb") as content:
-            answer = await client.post(
-                self.address,
-                data=fields,
-                files={"content": (file.name, content, "application/octet-stream")},
-                auth=self.credential or httpx.USE_CLIENT_DEFAULT,
-            )
-        return Answer(status=answer.status_code, words=_words(answer), headers=dict(answer.headers))
+
+        async def post(headers: Mapping[str, str]) -> httpx.Response:
+            with file.open("rb") as content:
+                return await client.post(
+                    self.address,
+                    data=fields,
+                    files={"content": (file.name, content, "application/octet-stream")},
+                    headers=headers,
+                )
+
+        answer, source = await self.access.send(client, post)
+        return Answer(
+            status=answer.status_code,
+            words=redact(_words(answer)),
+            headers=dict(answer.headers),
+            credential=redact(source),
+        )
 
 
-def _credential(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    token = environ.get("UV_PUBLISH_TOKEN")
-    if token:
-        return ("__token__", token)
-    for user, password in (
-        ("UV_PUBLISH_USERNAME", "UV_PUBLISH_PASSWORD"),
-        ("TWINE_USERNAME", "TWINE_PASSWORD"),
-    ):
-        if environ.get(password):
-            return (environ.get(user, "__token__"), environ[password])
-    return None
+def _access(
+    name: str,
+    upload: str,
+    index: str,
+    environ: Mapping[str, str],
+    in_upload: Credential | None,
+    in_index: Credential | None,
+    trust: TrustedPublishing,
+) -> Access:
+    home = environ.get("HOME")
+    pypirc = Path(home) / ".pypirc" if home else None
+    same_origin = origin(upload) == origin(index)
+    reading = in_index or credentials.from_own_variables(name, environ)
+    if trust is TrustedPublishing.ALWAYS:
+        return Access(minter=trusted.minter(upload, environ), reading=reading)
+    found = in_upload or credentials.resolve(
+        name=name, address=upload, environ=environ, pypirc=pypirc
+    )
+    user = credentials.user_in_pypirc(name, upload, pypirc) if pypirc and not found else None
+    offered = trust is TrustedPublishing.AUTO and trusted.is_offered(environ)
+    return Access(
+        found=found,
+        # Without a home there is no user, and a user's keyring is not ours to open.
+        search=functools.partial(credentials.from_keyring, upload, user) if home else None,
+        # Any other index could name the public one's audience, and so get a token for it.
+        minter=trusted.minter(upload, environ) if offered and _is_public(upload) else None,
+        reading=reading,
+        reads_as_it_writes=same_origin,
+    )
+
+
+def _is_public(upload: str) -> bool:
+    from twine import utils
+
+    return upload.startswith((utils.DEFAULT_REPOSITORY, utils.TEST_REPOSITORY))
 
 
 def _form_fields(file: Path) -> dict[str, list[str] | str]:

@@ -1,15 +1,16 @@
 // A child process: verdaccio without upstream, on a port of its own, until stdin closes.
-// Usage: node server.cjs MODULES_FOLDER STORAGE_FOLDER
+// Usage: node server.cjs MODULES_FOLDER STORAGE_FOLDER [private]
 const path = require("path");
 
-const [modules, folder] = process.argv.slice(2);
+const [modules, folder, privately] = process.argv.slice(2);
 const { runServer } = require(require.resolve("verdaccio", { paths: [modules] }));
 
-const everyone = { access: "$all", publish: "$all", unpublish: "$all" };
+const who = privately ? "$authenticated" : "$all";
+const everyone = { access: who, publish: who, unpublish: who };
 const config = {
   self_path: folder,
   storage: path.join(folder, "storage"),
-  auth: { htpasswd: { file: path.join(folder, "htpasswd"), max_users: -1 } },
+  auth: { htpasswd: { file: path.join(folder, "htpasswd"), max_users: privately ? 10 : -1 } },
   uplinks: {},
   packages: { "@*/*": everyone, "**": everyone },
   max_body_size: "200mb",
