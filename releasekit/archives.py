@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # What an installer would write to disk; more than that is a mistake or a bomb.
 MAX_UNPACKED = 4 << 30
+# Without git our journal lies in the root, where some backends pack whatever they find.
+OWN_FOLDER = ".releasekit"
 _SECRET = re.compile(
     r"\.env(?!\.(?:example|sample|template|dist)$)(?:\..+)?|\.npmrc|\.pypirc|\.netrc|_netrc"
     r"|\.git-credentials|\.dockercfg|id_(?:rsa|dsa|ecdsa|ed25519)|.+\.(?:p12|pfx|jks|keystore|kdbx)"
@@ -106,6 +108,13 @@ def find_everywhere(file: Path, entry: Entry) -> Iterator[Finding]:
             file=file.name,
             message=f"`{entry.name}`{leads} leads out of the package",
             hint="remove it from the package, or from the files that its build includes",
+        )
+    elif OWN_FOLDER in entry.name.split("/"):
+        yield Finding(
+            check=Check.FILES,
+            file=file.name,
+            message=f"`{entry.name}` is releasekit's own",
+            hint=f"exclude `{OWN_FOLDER}/` from the build, or release from a git repository",
         )
     elif entry.link is None and is_secret(entry.name, entry.read):
         yield Finding(

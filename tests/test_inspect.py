@@ -8,10 +8,12 @@ import io
 import json
 import tarfile
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from releasekit import archives
 from releasekit.archives import escapes
 from releasekit.ecosystems import InspectRequest
 from releasekit.ecosystems.node import inspect as node
@@ -370,3 +372,9 @@ def test_a_broken_tarball_is_found(tmp_path: Path) -> None:
         package=NODE, files=(), folder=tmp_path, manifest=b"{}", max_bytes=10**8
     )
     assert only(node.inspect(request)).check is Check.FILES
+
+
+def test_our_own_journal_never_leaves_in_an_artifact(tmp_path: Path) -> None:
+    entry = archives.Entry(name="x-1.0/.releasekit/holder.json", size=1, link=None, read=bytes)
+    [finding] = archives.find_everywhere(tmp_path / "x-1.0.tar.gz", entry)
+    assert "releasekit's own" in finding.message
