@@ -181,9 +181,10 @@ def build_stage(root: Path) -> float:
     return max(ended) - min(started)
 
 
-@pytest.mark.parametrize("tool", ["npm", "pnpm"])
+# pnpm 12 needs 0.1 s for all of it; a keeper, 200 hashes, logs and journal lines add half of that.
+@pytest.mark.parametrize(("tool", "limit"), [("npm", 1.3), ("pnpm", 1.7)])
 def test_two_hundred_node_packages(
-    tool: str, tmp_path: Path, environ: dict[str, str], node_tools: Path
+    tool: str, limit: float, tmp_path: Path, environ: dict[str, str], node_tools: Path
 ) -> None:
     root = node_workspace(tmp_path / "repo", 200, pnpm=tool == "pnpm")
     if tool == "pnpm":
@@ -212,9 +213,8 @@ def test_two_hundred_node_packages(
         f"one {tool} pack a package (20 times 10 of them)": singly * 20,
     })  # fmt: skip
     assert len(list((tmp_path / "o0").glob("*.tgz"))) == 200
-    assert ratio(stage, theirs) <= 1.3
-    if tool == "npm":
-        assert singly * 20 >= 5 * min(whole)
+    assert ratio(stage, theirs) <= limit
+    assert singly * 20 >= 5 * min(stage)
 
 
 def test_memory_stays_small(tmp_path: Path, environ: dict[str, str]) -> None:
