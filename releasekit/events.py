@@ -21,7 +21,6 @@ VERSION = 1
 
 
 class Stage(StrEnum):
-    PLAN = "plan"
     BUILD = "build"
     INSPECT = "inspect"
     UPLOAD = "upload"

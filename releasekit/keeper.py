@@ -124,10 +124,6 @@ class Keeper:
         """Have `step` return when there is something to read."""
         self._selector.register(descriptor, selectors.EVENT_READ, data="request")
 
-    @property
-    def busy(self) -> int:
-        return len(self._jobs)
-
     def start(self, name: str, run: Callable[[], None], log: str, timeout: float) -> None:
         """Run a function in a forked child with its output in the log."""
         book = Log(log)

@@ -131,6 +131,14 @@ class Workspace:
     edges: tuple[Edge, ...]
     warnings: tuple[str, ...] = ()
 
+    def by_id(self) -> dict[str, Package]:
+        """Of several packages with one id, the one that can be published."""
+        found: dict[str, Package] = {}
+        for package in self.packages:
+            if package.publishable or package.id not in found:
+                found[package.id] = package
+        return found
+
     def member_of(self, package: Package) -> Member | None:
         """The workspace that a package belongs to: the innermost around its folder."""
         around = [

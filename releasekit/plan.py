@@ -12,18 +12,17 @@ if TYPE_CHECKING:
 
     from releasekit.ecosystems import Presence
     from releasekit.graph import Graph
-    from releasekit.model import Package, Workspace
+    from releasekit.model import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Releases in the order of their uploads. Each package is in exactly one of the four."""
+    """Releases in the order of their uploads. Each package is in exactly one of the three."""
 
     releases: tuple[PlannedRelease, ...]
     already_there: tuple[PlannedRelease, ...]
     partly_there: tuple[tuple[PlannedRelease, str], ...]
     """With the files that are missing."""
-    not_publishable: tuple[Package, ...]
 
 
 def make_plan(
@@ -36,7 +35,7 @@ def make_plan(
 
     `kept` tells ids and versions whose artifacts an earlier run left: those can be completed.
     """
-    packages = {package.id: package for package in workspace.packages}
+    packages = workspace.by_id()
     ordered = [packages[package_id] for package_id in graph.order()]
     publishable = {package.id for package in ordered if package.publishable}
     releases, there, partly = [], [], []
@@ -60,5 +59,4 @@ def make_plan(
         releases=tuple(releases),
         already_there=tuple(there),
         partly_there=tuple(partly),
-        not_publishable=tuple(package for package in ordered if not package.publishable),
     )

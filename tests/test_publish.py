@@ -110,6 +110,24 @@ def test_two_node_packages_reach_the_registry_and_install(
     assert json.loads(shown.stdout)["needs"][0]["name"] == "@acme/parser"
 
 
+@pytest.mark.parametrize("shell", ["{} | head -1", "{} <&-", "{} >&-"])
+def test_a_reader_who_leaves_and_closed_streams_end_no_release(
+    tmp_path: Path, pypi: RegistrySettings, shell: str
+) -> None:
+    write_sample(tmp_path / "repo", node={})
+    command = f"{sys.executable} -m releasekit publish --yes --registry {pypi_option(pypi)}"
+    shown = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell.format(command)],
+        cwd=tmp_path / "repo",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stderr == ""
+    assert all(len(served(pypi, name)) == 2 for name in ("acme-text", "acme-models", "acme-app"))
+
+
 def test_publishing_again_finds_everything_already_there(
     releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
 ) -> None:

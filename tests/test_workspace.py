@@ -8,6 +8,7 @@ import pytest
 
 from releasekit import workspace
 from releasekit.errors import BrokenManifest, MemberOutside, NoPackages, UnreadableManifest
+from releasekit.model import Package, Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -421,3 +422,18 @@ def test_discover_starts_without_what_it_does_not_need(
     assert "releasekit.workspace" in loaded
     for heavy in ("httpx", "twine", "rich", "asyncio", "structlog", "tomlkit", "packaging"):
         assert heavy not in loaded
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_packages_with_one_id_the_publishable_one_is_meant(
+    tmp_path: Path, order: int
+) -> None:
+    private, public = (
+        Package(
+            id="npm:x", name="x", ecosystem="node", version="1.0.0", path=path,
+            manifest=f"{path}/package.json", publishable=path == "public",
+        )
+        for path in ("private", "public")
+    )  # fmt: skip
+    found = Workspace(root=tmp_path, members=(), packages=(private, public)[::order], edges=())
+    assert found.by_id() == {"npm:x": public}

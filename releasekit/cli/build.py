@@ -68,9 +68,9 @@ def build(
         _until_signal(deliver(request, observe=reader(shell), note_recovery=shell.note_recovery))
     )
     if shell.output is Output.TEXT:
-        shell.print(plain.summary(state, shell.style))
+        shell.print_of_run(plain.summary(state, shell.style))
         if state.ok:
-            shell.print(f"in {request.out}")
+            shell.print_of_run(f"in {request.out}")
     raise typer.Exit(exit_code_of(state))
 
 

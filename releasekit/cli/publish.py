@@ -84,7 +84,7 @@ def run_and_show(shell: Shell, request: PublishRequest, *, yes: bool) -> RunStat
     shell.start_logging()
     state = asyncio.run(_run(shell, request, yes=yes))
     if shell.output is Output.TEXT:
-        shell.print(plain.summary(state, shell.style))
+        shell.print_of_run(plain.summary(state, shell.style))
     return state
 
 
@@ -197,9 +197,9 @@ def reader(shell: Shell) -> Callable[[Event], None]:
 
     def show(event: Event) -> None:
         if shell.output is Output.JSON:
-            shell.print(json.dumps(events.to_json(event), ensure_ascii=False))
+            shell.print_of_run(json.dumps(events.to_json(event), ensure_ascii=False))
         elif line := plain.line_for(event, shell.style):
-            shell.print(line)
+            shell.print_of_run(line)
 
     return show
 
@@ -210,13 +210,13 @@ def _approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Regist
 
     def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
         if shell.output is Output.TEXT:
-            shell.print(f"{len(plan.releases)} to publish, in this order:")
+            shell.print_of_run(f"{len(plan.releases)} to publish, in this order:")
             for release in plan.releases:
                 where = registries[release.package].address
-                shell.print(clean(f"  {release.package} {release.version} → {where}"))
+                shell.print_of_run(clean(f"  {release.package} {release.version} → {where}"))
         if yes:
             return True
-        if not sys.stdin.isatty():
+        if not (sys.stdin and sys.stdin.isatty()):
             return False
         return typer.confirm("Publish?", default=False, err=True)
 

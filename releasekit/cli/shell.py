@@ -78,7 +78,12 @@ class Shell:
         if self.color is not Color.AUTO:
             return self.color is Color.ALWAYS
         # https://no-color.org: present and not empty.
-        return not os.environ.get("NO_COLOR") and stream.isatty() and _is_smart(os.environ)
+        return (
+            stream is not None  # closed before we started
+            and not os.environ.get("NO_COLOR")
+            and stream.isatty()
+            and _is_smart(os.environ)
+        )
 
     def style(self, text: str, code: str, stream: Any = None) -> str:  # noqa: ANN401
         """`text` in the colour of an SGR code, where the reader wants colour."""
@@ -92,6 +97,14 @@ class Shell:
     def print(self, text: str) -> None:
         """Data, or the answer to a question: stdout."""
         print(text, flush=True)
+
+    def print_of_run(self, text: str) -> None:
+        """Something that a run has to tell: a reader who left (`| head`) must not end a release."""
+        try:
+            self.print(text)
+        except OSError:
+            # Later lines, and the flush at exit, go nowhere without a complaint.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def say(self, text: str) -> None:
         """For the person, not part of the answer: stderr."""

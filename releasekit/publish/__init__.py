@@ -109,7 +109,7 @@ async def run(
         )
         found = await with_versions(found, request.config, held)
         registries = _registries(request, found)
-        packages = {package.id: package for package in found.packages}
+        packages = found.by_id()
         async with http_client() as client:
             present = await _ask_registries(client, packages, registries)
             kept = {} if request.fresh else kept_releases(home)

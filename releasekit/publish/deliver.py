@@ -102,7 +102,7 @@ async def deliver(
 
 def select(found: Workspace, request: DeliverRequest) -> tuple[Package, ...]:
     """The publishable packages that were asked for, in the order of a release."""
-    packages = {package.id: package for package in found.packages}
+    packages = found.by_id()
     wanted = {workspace.find_package(found, name) for name in request.only} or set(packages)
     wanted -= {workspace.find_package(found, name) for name in request.exclude}
     chosen = tuple(

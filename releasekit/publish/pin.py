@@ -19,7 +19,7 @@ def pin_edits(
     workspace: Workspace, packages: Iterable[Package], settings: PinSettings
 ) -> tuple[Edit, ...]:
     """The edits that make each of these packages say which siblings it was released with."""
-    by_id = {package.id: package for package in workspace.packages}
+    by_id = workspace.by_id()
     siblings: dict[str, dict[str, str | None]] = {}
     # An edge, not a name, makes a sibling: a name may be pinned to another source.
     for edge in workspace.edges:

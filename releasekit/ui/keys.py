@@ -23,7 +23,7 @@ class Keys:
 
     def __init__(self, actions: Mapping[str, Callable[[], None]], fd: int | None = None) -> None:
         self._actions = actions
-        self._fd = sys.stdin.fileno() if fd is None else fd
+        self._fd = _stdin() if fd is None else fd
         self._before: list[object] | None = None
 
     def start(self) -> None:
@@ -62,6 +62,11 @@ class Keys:
         for key in typed:
             if key in self._actions:
                 self._actions[key]()
+
+
+def _stdin() -> int:
+    """-1, which is no terminal, where stdin was closed before we started."""
+    return sys.stdin.fileno() if sys.stdin else -1
 
 
 def _is_ours(fd: int) -> bool:
