@@ -21,6 +21,8 @@ VERSION = 1
 
 
 class Stage(StrEnum):
+    LOAD = "load"
+    PREFLIGHT = "preflight"
     BUILD = "build"
     INSPECT = "inspect"
     UPLOAD = "upload"
@@ -56,6 +58,8 @@ class PlannedRelease:
     version: str
     registry: str
     needs: tuple[str, ...] = ()
+    expected: float | None = None
+    """Seconds from the first byte to the receipt, as earlier runs took them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,8 @@ class Event:
     kind: ClassVar[str]
     durable: ClassVar[bool] = False
     """A promise rests on it: it is on the disk before the run goes on."""
+    passing: ClassVar[bool] = False
+    """Of use only while it happens: shown and printed, not kept in the journal."""
 
     at: float = field(default_factory=time.time)
 
@@ -132,6 +138,16 @@ class UploadSent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UploadProgressed(Event):
+    kind = "upload-progressed"
+    passing = True
+    package: str
+    file: str
+    sent: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UploadAnswered(Event):
     kind = "upload-answered"
     package: str
@@ -149,6 +165,38 @@ class RetryScheduled(Event):
     """The attempt that failed."""
     reason: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneClosed(Event):
+    """A registry asked us to wait: nothing more goes there for a while."""
+
+    kind = "lane-closed"
+    registry: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused(Event):
+    kind = "paused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Event):
+    kind = "resumed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quitting(Event):
+    """Nothing new starts; what is in flight finishes."""
+
+    kind = "quitting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrencyChanged(Event):
+    kind = "concurrency-changed"
+    concurrency: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +232,8 @@ _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
         RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, UploadSent,
-        UploadAnswered, RetryScheduled, Confirmed, ReleaseEnded, RunEnded,
+        UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed, Quitting,
+        ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 

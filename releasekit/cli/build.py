@@ -48,8 +48,8 @@ def build(
     import asyncio
 
     from releasekit import config
-    from releasekit.cli.publish import exit_code_of, reader
     from releasekit.cli.shell import Output
+    from releasekit.cli.steering import exit_code_of, reader
     from releasekit.publish.deliver import DeliverRequest, deliver
     from releasekit.ui import plain
 

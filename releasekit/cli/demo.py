@@ -30,7 +30,8 @@ def demo(ctx: typer.Context) -> None:
     from pathlib import Path
 
     from releasekit import embedded
-    from releasekit.cli.publish import exit_code_of, run_and_show
+    from releasekit.cli.publish import approval
+    from releasekit.cli.steering import exit_code_of, run_and_show
     from releasekit.config import Config
     from releasekit.publish import PublishRequest
     from releasekit.sample import NODE, write_sample
@@ -50,5 +51,5 @@ def demo(ctx: typer.Context) -> None:
         request = PublishRequest(
             root=folder / "repo", config=Config(), registries=registries, environ={}
         )
-        state = run_and_show(shell, request, yes=True)
+        state = run_and_show(shell, request, approve=approval(shell, yes=True))
     raise typer.Exit(exit_code_of(state))

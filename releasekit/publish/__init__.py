@@ -144,7 +144,8 @@ async def run(
 
                 def emit(event: Event) -> None:
                     event = without_secrets(event)
-                    book.append(event)
+                    if not event.passing:
+                        book.append(event)
                     state.apply(event)
                     observe(event)
 
@@ -174,6 +175,7 @@ async def run(
                     emit=emit,
                 )
                 emit(_started(this, run_id))
+                control.tell(emit)
                 await _stages(this)
                 outcomes = {release.outcome for release in state.releases.values()}
                 emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))

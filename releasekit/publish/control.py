@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from releasekit.events import ConcurrencyChanged, Event, Paused, Quitting, Resumed
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from releasekit.scheduler import Scheduler
 
 
@@ -14,14 +18,23 @@ class RunControl:
     def __init__(self) -> None:
         self.paused = False
         self.quitting = False
+        self.concurrency: int | None = None
+        """As wished for; None leaves it to the run."""
         self._scheduler: Scheduler | None = None
+        self._emit: Callable[[Event], None] = lambda _: None
 
     @property
     def uploading(self) -> bool:
         return self._scheduler is not None
 
+    def tell(self, emit: Callable[[Event], None]) -> None:
+        """From here on every wish is an event of the run."""
+        self._emit = emit
+
     def attach(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        if self.concurrency is not None:
+            scheduler.set_concurrency(self.concurrency)
         if self.paused:
             scheduler.pause()
         if self.quitting:
@@ -29,18 +42,29 @@ class RunControl:
 
     def pause(self) -> None:
         """Between uploads, never while files are pinned."""
-        self.paused = True
-        if self._scheduler is not None:
-            self._scheduler.pause()
+        if not self.paused:
+            self.paused = True
+            self._emit(Paused())
+            if self._scheduler is not None:
+                self._scheduler.pause()
 
     def resume(self) -> None:
-        self.paused = False
-        if self._scheduler is not None:
-            self._scheduler.resume()
+        if self.paused:
+            self.paused = False
+            self._emit(Resumed())
+            if self._scheduler is not None:
+                self._scheduler.resume()
 
     def quit(self) -> None:
         """Start nothing new; what is in flight finishes."""
         if not self.quitting:
             self.quitting = True
+            self._emit(Quitting())
             if self._scheduler is not None:
                 self._scheduler.cancel()
+
+    def set_concurrency(self, concurrency: int) -> None:
+        self.concurrency = max(1, concurrency)
+        self._emit(ConcurrencyChanged(concurrency=self.concurrency))
+        if self._scheduler is not None:
+            self._scheduler.set_concurrency(self.concurrency)

@@ -17,6 +17,7 @@ from releasekit.errors import (
 from releasekit.events import (
     Artifact,
     Confirmed,
+    LaneClosed,
     Outcome,
     PlannedRelease,
     ReleaseEnded,
@@ -62,6 +63,9 @@ async def upload_all(run: Run) -> None:
                 run.emit(_ended(outcome))
             case scheduler.RetryScheduled():
                 run.emit(_retry(event, asyncio.get_running_loop().time()))
+            case scheduler.LaneClosed():
+                seconds = max(0.0, event.until - asyncio.get_running_loop().time())
+                run.emit(LaneClosed(registry=event.lane, seconds=seconds))
 
     uploads = scheduler.Scheduler.from_graph(
         graph,
