@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from releasekit import journal
-from releasekit.events import fold
+from releasekit.events import Noted, fold
 from releasekit.sample import write_sample
 from releasekit.ui.keys import Keys
 from tests.faults import faulty_registry
@@ -110,7 +110,7 @@ def test_it_is_silent_where_stdin_is_no_terminal() -> None:
 
 def publish_command(pypi: RegistrySettings, *extra: str) -> list[str]:
     option = f"pypi={pypi.upload_url},{pypi.index_url}"
-    return ["-m", "releasekit", "publish", *extra, "--registry", option]
+    return ["-m", "releasekit", "publish", "--progress", "plain", *extra, "--registry", option]
 
 
 def test_a_person_answers_pauses_goes_on_and_quits(tmp_path: Path, pypi: RegistrySettings) -> None:
@@ -178,9 +178,10 @@ def test_a_signal_while_uploading_stops_gently_or_at_once(
 ) -> None:
     root = tmp_path / "repo"
     write_sample(root, node={})
-    with faulty_registry(pypi, delay=0.5) as slow:
+    # Longer than the two seconds that SIGTERM grants.
+    with faulty_registry(pypi, delay=0.5 if number is signal.SIGINT else 4) as slow:
         child = in_background(slow, root)
-        lines_until(child, "uploading")
+        lines_until(child, "uploading acme_text")
         child.send_signal(number)
         shown, _ = child.communicate(timeout=60)
     assert child.returncode == 3
@@ -191,6 +192,9 @@ def test_a_signal_while_uploading_stops_gently_or_at_once(
         assert state.ok is None
         held = state.releases["pypi:acme-text"]
         assert held.sent > held.confirmed  # may be there: only the registry knows
+        assert "unknown: pypi:acme-text" in shown
+        noted = [event for event in journal.read(file).events if isinstance(event, Noted)]
+        assert [note.package for note in noted] == ["pypi:acme-text"]
     else:
         assert "pypi:acme-text  published" in shown
         assert "2 cancelled" in shown

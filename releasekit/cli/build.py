@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from releasekit.cli.shell import Shell
-    from releasekit.events import RunState
 
 EXAMPLES = """\b
 Examples:
@@ -45,13 +42,10 @@ def build(
     Siblings' versions are written into the manifests for the length of the builds. Nothing is
     left in the folder unless everything was built and may be uploaded.
     """
-    import asyncio
-
     from releasekit import config
     from releasekit.cli.shell import Output
-    from releasekit.cli.steering import exit_code_of, reader
-    from releasekit.publish.deliver import DeliverRequest, deliver
-    from releasekit.ui import plain
+    from releasekit.cli.steering import build_and_show, exit_code_of
+    from releasekit.publish.deliver import DeliverRequest
 
     shell: Shell = ctx.obj
     root = shell.root()
@@ -63,46 +57,7 @@ def build(
         exclude=tuple(exclude or ()),
         lock_timeout=lock_timeout,
     )
-    shell.start_logging()
-    state = asyncio.run(
-        _until_signal(deliver(request, observe=reader(shell), note_recovery=shell.note_recovery))
-    )
-    if shell.output is Output.TEXT:
-        shell.print_of_run(plain.summary(state, shell.style))
-        if state.ok:
-            shell.print_of_run(f"in {request.out}")
+    state = build_and_show(shell, request)
+    if state.ok and shell.output is Output.TEXT:
+        shell.print_of_run(f"in {request.out}")
     raise typer.Exit(exit_code_of(state))
-
-
-async def _until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
-    """A signal cancels the run: builds end, files go back, then we exit."""
-    import asyncio
-    import signal
-
-    from releasekit.errors import StoppedBySignal
-
-    loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(run)
-    received: list[signal.Signals] = []
-
-    def stop(number: signal.Signals) -> None:
-        if not received:  # a second one must not interrupt the clearing up
-            task.cancel()
-        received.append(number)
-
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) != signal.SIG_IGN  # nohup
-    ]
-    for number in numbers:
-        loop.add_signal_handler(number, stop, number)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if received:
-            raise StoppedBySignal(signal=received[0].name) from None
-        raise
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 from typer.core import TyperGroup
@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 from releasekit.errors import NoSuchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from releasekit.config import Config
     from releasekit.errors import ReleaseKitError
@@ -35,6 +36,13 @@ class Color(StrEnum):
     NEVER = "never"
 
 
+class Progress(StrEnum):
+    AUTO = "auto"
+    LIVE = "live"
+    PLAIN = "plain"
+    QUIET = "quiet"
+
+
 @dataclass(slots=True)
 class Shell:
     """The global options, as given before or after the command."""
@@ -42,8 +50,13 @@ class Shell:
     directory: Path | None = None
     output: Output = Output.TEXT
     color: Color = Color.AUTO
+    progress: Progress = Progress.AUTO
     verbose: bool = False
     debug: bool = False
+    above: Callable[[str], None] | None = field(default=None, repr=False)
+    """Where a live view is drawn: what prints a line above it."""
+    logged: Callable[[str], None] | None = field(default=None, repr=False)
+    """Keeps a line in the log of the run."""
 
     def root(self) -> Path:
         """The repository: the folder given, or the one around the current directory."""
@@ -64,8 +77,30 @@ class Shell:
 
             self.note_recovery(pins.recover_if_needed(root))
         settings = config.load(root)
-        found = workspace.load(root, exclude=settings.exclude, roots=settings.roots)
+        with self.working("reading the workspace"):
+            found = workspace.load(root, exclude=settings.exclude, roots=settings.roots)
         return found, settings
+
+    def working(self, doing: str) -> AbstractContextManager[None]:
+        """A spinner on stderr while something takes longer than a second; for a terminal only."""
+        from releasekit.ui.working import spinner
+
+        wanted = self.progress in {Progress.AUTO, Progress.LIVE} and self.can_draw(sys.stderr)
+        return spinner(doing, sys.stderr if wanted else None, unicode=self.uses_unicode())
+
+    def can_draw(self, stream: Any) -> bool:  # noqa: ANN401 - any text stream
+        return stream is not None and stream.isatty() and _is_smart(os.environ)
+
+    def uses_unicode(self) -> bool:
+        return speaks_unicode(os.environ)
+
+    def progress_on(self, stream: Any) -> Progress:  # noqa: ANN401 - any text stream
+        """How a run is shown there; where no view can be drawn, lines take its place."""
+        if self.progress is Progress.AUTO and self.output is Output.JSON:
+            return Progress.QUIET  # the events are on stdout
+        if self.progress in {Progress.AUTO, Progress.LIVE}:
+            return Progress.LIVE if self.can_draw(stream) else Progress.PLAIN
+        return self.progress
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Say in one line what an interrupted run had left, if anything."""
@@ -100,15 +135,33 @@ class Shell:
 
     def print_of_run(self, text: str) -> None:
         """Something that a run has to tell: a reader who left (`| head`) must not end a release."""
+        self.print_as_is(self.spelled(text))
+
+    def print_as_is(self, text: str) -> None:
         try:
             self.print(text)
         except OSError:
-            # Later lines, and the flush at exit, go nowhere without a complaint.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _silence(sys.stdout)
 
     def say(self, text: str) -> None:
-        """For the person, not part of the answer: stderr."""
-        print(text, file=sys.stderr, flush=True)
+        """For the person, not part of the answer: stderr. A dead terminal ends nothing."""
+        text = self.spelled(text)
+        if self.above is not None:
+            self.above(text)
+        elif sys.stderr is not None:
+            try:
+                print(text, file=sys.stderr, flush=True)
+            except OSError:
+                _silence(sys.stderr)
+
+    def spelled(self, text: str) -> str:
+        """As the reader can show it: without commands to a CI runner, in ASCII if need be."""
+        from releasekit.ui import github
+        from releasekit.ui.text import in_ascii
+
+        if github.is_runner(os.environ):
+            text = github.without_commands(text)
+        return text if self.uses_unicode() else in_ascii(text)
 
     def report(self, error: ReleaseKitError, exit_code: int) -> None:
         """An error with its hint; also as JSON where a program reads."""
@@ -151,8 +204,39 @@ class Shell:
             wrapper_class=structlog.make_filtering_bound_logger(
                 logging.DEBUG if self.verbose else logging.WARNING
             ),
-            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+            logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Log(self))),
         )
+
+
+class _Log:
+    """Where structlog prints: past a live view, and to the log of the run."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._begun = ""
+
+    def write(self, text: str) -> None:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._shell.say(line)
+            if self._shell.logged is not None:
+                self._shell.logged(line)
+
+    def flush(self) -> None:
+        """Every line is written when it is whole."""
+
+
+def _silence(stream: Any) -> None:  # noqa: ANN401 - any text stream
+    """Later lines, and the flush at exit, go nowhere without a complaint."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def speaks_unicode(environ: Mapping[str, str]) -> bool:
+    """By the locale: Python itself writes UTF-8 also where `LC_ALL=C` asks for ASCII."""
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+    return "utf8" in locale.lower().replace("-", "")
 
 
 def _is_smart(environ: os._Environ[str]) -> bool:
@@ -195,6 +279,12 @@ def _global_options() -> list[click.Parameter]:
             "--color",
             type=click.Choice(Color, case_sensitive=False),
             help="When to use colour; NO_COLOR is honoured.  [default: auto]",
+        ),
+        option(
+            "progress",
+            "--progress",
+            type=click.Choice(Progress, case_sensitive=False),
+            help="How a run is shown; auto: live on a terminal, else plain.  [default: auto]",
         ),
         option("verbose", "-v", "--verbose", is_flag=True, default=None, help="Log to stderr."),
         option(

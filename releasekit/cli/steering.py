@@ -4,37 +4,68 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import shlex
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 from releasekit.errors import StoppedBySignal
 
 if TYPE_CHECKING:
-    from asyncio import Future
-    from collections.abc import Callable, Iterator, Mapping
+    from asyncio import Future, TimerHandle
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
 
+    from releasekit.cli.screen import Screen
     from releasekit.cli.shell import Shell
     from releasekit.ecosystems import Registry
-    from releasekit.events import Event, RunState
+    from releasekit.events import RunState
     from releasekit.plan import Plan
     from releasekit.publish import PublishRequest
     from releasekit.publish.control import RunControl
+    from releasekit.publish.deliver import DeliverRequest
+    from releasekit.ui.keys import Keys
 
     Approve = Callable[[Plan, Mapping[str, Registry]], bool]
+    Start = Callable[[Screen], Coroutine[Any, Any, RunState]]
+
+# What is in flight may still end well; then whoever sent the signal loses patience.
+GRACE_SECONDS = 2.0
 
 
 def run_and_show(shell: Shell, request: PublishRequest, *, approve: Approve) -> RunState:
-    """One run from its first stage to its summary."""
-    import asyncio
+    """One publish from its first stage to its summary."""
+    from releasekit import publish as publisher
+    from releasekit.publish.control import RunControl
 
-    from releasekit.cli.shell import Output
-    from releasekit.ui import plain
+    control = RunControl()
 
-    shell.start_logging()
-    state = asyncio.run(_run(shell, request, approve=approve))
-    if shell.output is Output.TEXT:
-        shell.print_of_run(plain.summary(state, shell.style))
-    return state
+    def start(screen: Screen) -> Coroutine[Any, Any, RunState]:
+        def asked(plan: Plan, registries: Mapping[str, Registry]) -> bool:
+            with screen.aside():
+                return approve(plan, registries)
+
+        return publisher.run(
+            request,
+            observe=screen.show,
+            approve=asked,
+            note_recovery=shell.note_recovery,
+            control=control,
+        )
+
+    return _show(shell, request.root, start, control)
+
+
+def build_and_show(shell: Shell, request: DeliverRequest) -> RunState:
+    """One `releasekit build` from its first stage to its summary."""
+    from releasekit.publish.deliver import deliver
+
+    def start(screen: Screen) -> Coroutine[Any, Any, RunState]:
+        return deliver(request, observe=screen.show, note_recovery=shell.note_recovery)
+
+    return _show(shell, request.root, start, None)
 
 
 def exit_code_of(state: RunState) -> int:
@@ -47,107 +78,153 @@ def exit_code_of(state: RunState) -> int:
     return 3 if stopped else 1
 
 
-async def _run(shell: Shell, request: PublishRequest, *, approve: Approve) -> RunState:
+def _show(shell: Shell, root: Path, start: Start, control: RunControl | None) -> RunState:
+    import asyncio
+
+    from releasekit.cli.screen import Screen
+
+    shell.start_logging()
+    screen = Screen(shell, root, again=_this_command())
+    try:
+        state = asyncio.run(_steered(screen, start, control))
+    except StoppedBySignal:
+        screen.finish(complete=False)
+        raise
+    finally:
+        screen.close()
+    screen.finish(complete=True)
+    return state
+
+
+def _this_command() -> str:
+    from releasekit.secrets import redact
+
+    return redact(shlex.join(["releasekit", *sys.argv[1:]]))
+
+
+async def _steered(screen: Screen, start: Start, control: RunControl | None) -> RunState:
     """The run with everything that can steer it: keys, and signals from outside."""
     import asyncio
 
-    from releasekit import publish as publisher
-    from releasekit.events import RunStarted
-    from releasekit.publish.control import RunControl
     from releasekit.ui.keys import Keys
 
-    control = RunControl()
+    received: list[signal.Signals] = []
+    run = asyncio.ensure_future(start(screen))
+    stopping = _Stopping(run, screen, control, received)
+    with (
+        Keys(_actions(screen, control, stopping)) as keys,
+        screen.shown(keys),
+        _signals(stopping, screen, keys, control),
+    ):
+        try:
+            return await run
+        except asyncio.CancelledError:
+            if received:
+                raise StoppedBySignal(signal=received[0].name) from None
+            raise
 
-    def pause() -> None:
-        shell.say("paused between uploads: `r` or SIGUSR2 goes on")
-        control.pause()
 
-    def resume() -> None:
-        shell.say("going on")
-        control.resume()
+def _actions(
+    screen: Screen, control: RunControl | None, stopping: _Stopping
+) -> dict[str, Callable[[], None]]:
+    actions = screen.keys()
+    if control is None:  # a build: nothing to pause, and it ends at once
+        return actions | {"q": functools.partial(stopping.stop, signal.SIGINT)}
+    more = functools.partial(control.change_concurrency, 1)
+    return actions | {
+        "p": control.pause,
+        "r": control.resume,
+        "q": control.quit,
+        "+": more,
+        "=": more,
+        "-": functools.partial(control.change_concurrency, -1),
+    }
 
-    def leave() -> None:
-        shell.say("quitting after what is in flight")
-        control.quit()
 
-    show = reader(shell)
-    with Keys({"p": pause, "r": resume, "q": leave}) as keys:
+class _Stopping:
+    """Before the uploads a signal ends the builds and restores the files; then we exit.
 
-        def observe(event: Event) -> None:
-            if isinstance(event, RunStarted):
-                keys.start()  # not earlier: the question is answered with Enter
-            show(event)
+    During the uploads the first SIGINT lets what is in flight finish; a second one, SIGTERM and
+    SIGHUP wait two seconds for it at most, and the journal keeps what nobody knows then.
+    """
 
-        run = asyncio.ensure_future(
-            publisher.run(
-                request,
-                observe=observe,
-                approve=approve,
-                note_recovery=shell.note_recovery,
-                control=control,
-            )
-        )
-        with _signals(run, control, pause=pause, resume=resume, leave=leave) as received:
-            try:
-                return await run
-            except asyncio.CancelledError:
-                if received:
-                    raise StoppedBySignal(signal=received[0].name) from None
-                raise
+    def __init__(
+        self,
+        run: Future[RunState],
+        screen: Screen,
+        control: RunControl | None,
+        received: list[signal.Signals],
+    ) -> None:
+        self._run = run
+        self._screen = screen
+        self._control = control
+        self._received = received
+        self._timer: TimerHandle | None = None
+
+    def stop(self, number: signal.Signals) -> None:
+        import asyncio
+
+        control = self._control
+        if control is None or not control.uploading:
+            if not self._received:  # a second one must not interrupt the clearing up
+                self._received.append(number)
+                self._run.cancel()
+        elif number is signal.SIGINT and not control.quitting:
+            control.quit()
+        elif not self._received:
+            self._received.append(number)
+            control.quit()
+            self._timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._run.done():
+            if self._control is not None:
+                self._control.abandon(self._screen.in_flight())
+            self._run.cancel()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 @contextlib.contextmanager
 def _signals(
-    run: Future[RunState],
-    control: RunControl,
-    *,
-    pause: Callable[[], None],
-    resume: Callable[[], None],
-    leave: Callable[[], None],
-) -> Iterator[list[signal.Signals]]:
-    """Before the uploads a signal ends the builds and restores the files; then we exit.
-
-    During the uploads the first SIGINT lets what is in flight finish.
-    """
+    stopping: _Stopping, screen: Screen, keys: Keys, control: RunControl | None
+) -> Iterator[None]:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    received: list[signal.Signals] = []
 
-    def stop(number: signal.Signals) -> None:
-        if number is signal.SIGINT and control.uploading and not control.quitting:
-            leave()
-        elif not received:  # a second one must not interrupt the clearing up
-            received.append(number)
-            run.cancel()
+    def suspend() -> None:
+        """Ctrl-Z: leave a terminal that others can use, then stop as if we had done nothing."""
+        screen.suspend()
+        keys.stop()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        loop.add_signal_handler(signal.SIGTSTP, suspend)
+        come_back()
+
+    def come_back() -> None:
+        """In the foreground, keys and view; after `bg` neither."""
+        screen.resume()
 
     handlers: dict[signal.Signals, Callable[[], None]] = {
-        signal.SIGUSR1: pause,
-        signal.SIGUSR2: resume,
+        signal.SIGUSR1: control.pause if control else screen.nothing_to_pause,
+        signal.SIGUSR2: control.resume if control else screen.nothing_to_pause,
+        signal.SIGTSTP: suspend,
+        signal.SIGCONT: come_back,
+        signal.SIGWINCH: screen.resized,
     }
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            handlers[number] = functools.partial(stop, number)
-    for number, handler in handlers.items():
-        loop.add_signal_handler(number, handler)
+        handlers[number] = functools.partial(stopping.stop, number)
+    for number in list(handlers):
+        if signal.getsignal(number) == signal.SIG_IGN:  # nohup, a shell without jobs
+            del handlers[number]
+        else:
+            loop.add_signal_handler(number, handlers[number])
     try:
-        yield received
+        yield
     finally:
+        stopping.close()
         for number in handlers:
             loop.remove_signal_handler(number)
-
-
-def reader(shell: Shell) -> Callable[[Event], None]:
-    import json
-
-    from releasekit import events
-    from releasekit.cli.shell import Output
-    from releasekit.ui import plain
-
-    def show(event: Event) -> None:
-        if shell.output is Output.JSON:
-            shell.print_of_run(json.dumps(events.to_json(event), ensure_ascii=False))
-        elif line := plain.line_for(event, shell.style):
-            shell.print_of_run(line)
-
-    return show

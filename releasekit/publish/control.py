@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from releasekit.events import ConcurrencyChanged, Event, Paused, Quitting, Resumed
+from releasekit.events import ConcurrencyChanged, Event, Noted, Paused, Quitting, Resumed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from releasekit.scheduler import Scheduler
+
+IN_FLIGHT = "in flight when we stopped: unknown until the next run asks the registry"
 
 
 class RunControl:
@@ -28,8 +30,14 @@ class RunControl:
         return self._scheduler is not None
 
     def tell(self, emit: Callable[[Event], None]) -> None:
-        """From here on every wish is an event of the run."""
+        """From here on every wish is an event of the run, and so are those made before."""
         self._emit = emit
+        if self.paused:
+            emit(Paused())
+        if self.quitting:
+            emit(Quitting())
+        if self.concurrency is not None:
+            emit(ConcurrencyChanged(concurrency=self.concurrency))
 
     def attach(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -62,6 +70,20 @@ class RunControl:
             self._emit(Quitting())
             if self._scheduler is not None:
                 self._scheduler.cancel()
+
+    def abandon(self, packages: Iterable[str]) -> None:
+        """Keep in the journal what was in flight when we had to stop."""
+        for package in packages:
+            self._emit(Noted(package=package, message=IN_FLIGHT))
+
+    def change_concurrency(self, by: int) -> None:
+        from releasekit.publish.upload import CONCURRENT_UPLOADS
+
+        if self._scheduler is not None:
+            current = self._scheduler.stats().concurrency
+        else:
+            current = self.concurrency or CONCURRENT_UPLOADS
+        self.set_concurrency(current + by)
 
     def set_concurrency(self, concurrency: int) -> None:
         self.concurrency = max(1, concurrency)

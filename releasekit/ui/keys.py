@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import termios
@@ -18,7 +19,8 @@ class Keys:
     """Listens from `start` until the block ends; the terminal is then as it was before.
 
     The event loop watches the descriptor, so nothing waits in a read: the end is immediate. It
-    stays silent where stdin is no terminal or belongs to another process group.
+    stays silent where stdin is no terminal or belongs to another process group; `start` again
+    when that may have changed.
     """
 
     def __init__(self, actions: Mapping[str, Callable[[], None]], fd: int | None = None) -> None:
@@ -27,17 +29,24 @@ class Keys:
         self._before: list[object] | None = None
 
     def start(self) -> None:
-        if self._before is None and _is_ours(self._fd):
-            before = termios.tcgetattr(self._fd)
-            tty.setcbreak(self._fd, termios.TCSADRAIN)
-            self._before = before
+        if not is_foreground(self._fd):
+            return
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            if self._before is None:
+                self._before = termios.tcgetattr(self._fd)
+            # A shell gives a job that comes back the modes it likes: set ours again.
+            tty.setcbreak(self._fd, termios.TCSANOW)
             asyncio.get_running_loop().add_reader(self._fd, self._read)
 
     def stop(self) -> None:
         before, self._before = self._before, None
-        if before is not None:
-            asyncio.get_running_loop().remove_reader(self._fd)
-            termios.tcsetattr(self._fd, termios.TCSADRAIN, before)  # type: ignore[arg-type]
+        if before is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._fd)
+        if is_foreground(self._fd):  # else its modes are another's, and asking would stop us
+            with contextlib.suppress(termios.error):
+                # Not TCSADRAIN: a terminal held by Ctrl-S must not keep us from ending.
+                termios.tcsetattr(self._fd, termios.TCSANOW, before)  # type: ignore[arg-type]
 
     def __enter__(self) -> Self:
         return self
@@ -51,6 +60,9 @@ class Keys:
         self.stop()
 
     def _read(self) -> None:
+        if not is_foreground(self._fd):  # what is typed is for somebody else
+            asyncio.get_running_loop().remove_reader(self._fd)
+            return
         try:
             typed = os.read(self._fd, 64).decode(errors="replace")
         except BlockingIOError:
@@ -69,7 +81,8 @@ def _stdin() -> int:
     return sys.stdin.fileno() if sys.stdin else -1
 
 
-def _is_ours(fd: int) -> bool:
+def is_foreground(fd: int) -> bool:
+    """Whether it is a terminal, and ours to draw on and to read from just now."""
     try:
         return os.isatty(fd) and os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:

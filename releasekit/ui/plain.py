@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from releasekit.events import (
     BuildFinished,
     BuildStarted,
+    ConcurrencyChanged,
     Confirmed,
     Event,
     Found,
+    LaneClosed,
     Noted,
     Outcome,
+    Paused,
+    Quitting,
     ReleaseEnded,
+    Resumed,
     RetryScheduled,
-    RunState,
+    Stage,
+    StageStarted,
     UploadAnswered,
     UploadSent,
 )
@@ -25,6 +31,14 @@ from releasekit.ui.text import bytes_in_words, clean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_REFUSED = 300
+_STAGES = {
+    Stage.LOAD: "reading the workspace",
+    Stage.PREFLIGHT: "asking the registries",
+    Stage.BUILD: "building",
+    Stage.INSPECT: "inspecting",
+    Stage.UPLOAD: "uploading by dependency",
+}
 _GOOD, _BAD, _WARN, _DIM = "32", "1;31", "33", "2"
 
 
@@ -50,6 +64,8 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
             return None  # its files were shown
         case UploadSent():
             text = f"{event.package}  uploading {clean(event.file)}"
+        case UploadAnswered(status=status) if status is not None and status < _REFUSED:
+            return None  # the receipt says more
         case UploadAnswered():
             text = f"{event.package}  the registry said: {clean(event.words)}"
         case RetryScheduled():
@@ -64,6 +80,19 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
             text = paint(f"{event.package}  blocked", _BAD) + f" by {event.blocked_by}"
         case ReleaseEnded(outcome=Outcome.ALREADY_THERE):
             text = paint(f"{event.package}  already there", _DIM)
+        case StageStarted():
+            text = paint(_STAGES[event.stage], _DIM)
+        case LaneClosed():
+            until = time.strftime("%H:%M:%S", time.localtime(event.at + event.seconds))
+            text = paint(f"{clean(event.registry)} asked us to wait until {until}", _WARN)
+        case Paused():
+            text = paint("paused between uploads: `r` or SIGUSR2 goes on", _WARN)
+        case Resumed():
+            text = "going on"
+        case Quitting():
+            text = paint("quitting after what is in flight", _WARN)
+        case ConcurrencyChanged():
+            text = f"{event.concurrency} uploads at once"
         case _:
             return None
     return f"{time.strftime('%H:%M:%S', time.localtime(event.at))}  {text}"
@@ -75,23 +104,3 @@ def _finding(event: Found) -> str:
 
 def _first_line(reason: str | None) -> str:
     return clean((reason or "").partition("\n")[0])
-
-
-def summary(state: RunState, paint: Callable[[str, str], str]) -> str:
-    """The last words of a run: the counts, every failure with its hint, and how to go on."""
-    lines = [""]
-    for release in state.by_outcome(Outcome.FAILED):
-        lines.append(paint(f"failed: {release.release.package}", _BAD))
-        lines += [f"  {line}" for line in clean(release.reason or "", lines=True).splitlines()]
-        if release.hint:
-            lines.append(f"  hint: {clean(release.hint)}")
-    for release in state.by_outcome(Outcome.BLOCKED):
-        blocker = release.blocked_by
-        lines.append(f"blocked: {release.release.package}, which needs {blocker}")
-    counts = [
-        f"{len(found)} {outcome}" for outcome in Outcome if (found := state.by_outcome(outcome))
-    ]
-    lines.append(paint(" · ".join(counts), _GOOD if state.ok else _BAD))
-    if not state.ok:
-        lines.append(f"to continue: releasekit {state.command or 'publish'}")
-    return "\n".join(lines)

@@ -20,6 +20,14 @@ def clean(text: str, *, lines: bool = False) -> str:
     )
 
 
+_ASCII = str.maketrans({"→": "->", "·": "|", "…": "...", "✓": "+", "✗": "x"})
+
+
+def in_ascii(text: str) -> str:
+    """For terminals that show nothing else."""
+    return text if text.isascii() else text.translate(_ASCII).encode("ascii", "replace").decode()
+
+
 def bytes_in_words(size: int) -> str:
     for unit in ("B", "kB", "MB"):
         if size < 1000:  # noqa: PLR2004
