@@ -7,6 +7,7 @@ import functools
 import signal
 from typing import TYPE_CHECKING
 
+from releasekit import early
 from releasekit.errors import StoppedBySignal
 
 if TYPE_CHECKING:
@@ -130,11 +131,14 @@ def _signals(
             handlers[number] = functools.partial(stop, number)
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
+    for came in early.take():
+        handlers[signal.Signals(came)]()
     try:
         yield received
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+        early.remember()  # removing a handler brings the default back: death
 
 
 def reader(shell: Shell) -> Callable[[Event], None]:
