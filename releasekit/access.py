@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_LIFETIME = 900.0
 """Where the registry does not say: what PyPI's tokens live."""
 NO_CREDENTIAL = "no credential was found"
+TRUSTED = "trusted publishing"
 _OK = range(200, 300)
 _REQUEST_URL = "ACTIONS_ID_TOKEN_REQUEST_URL"
 _REQUEST_TOKEN = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - a variable's name
@@ -54,6 +55,13 @@ class Access:
         if credential is None and self.reads_as_it_writes:
             credential = await self._given()
         return credential.headers if credential else {}
+
+    async def source(self) -> str | None:
+        """Where an upload's credential comes from; None: there is none. Nothing is minted."""
+        credential = await self._given()
+        if credential is not None:
+            return credential.source
+        return TRUSTED if self.minter else None
 
     async def send(
         self,

@@ -764,3 +764,14 @@ class KeptArtifactChanged(ReleaseKitError):
             f"`{file}` is not the file that run {run} has sent",
             hint="release a new version: the registry may hold the other bytes",
         )
+
+
+# Uploads: what is asked for beforehand
+
+
+class CredentialRefused(ReleaseKitError):
+    def __init__(self, *, registry: str, credential: str, words: str) -> None:
+        super().__init__(
+            f"`{registry}` does not know the credential from {credential}: {words}",
+            hint=f"make a new token for `{registry}` and put it where the old one was",
+        )

@@ -82,6 +82,8 @@ class RunStarted(Event):
     releasekit: str
     commit: str | None
     releases: tuple[PlannedRelease, ...]
+    fresh: bool = False
+    """What earlier runs have sent was given up on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +291,7 @@ class ReleaseState:
     """How far one package has come."""
 
     release: PlannedRelease
+    building: bool = False
     artifacts: tuple[Artifact, ...] = ()
     sent: frozenset[str] = frozenset()
     """Hashes that the registry may hold."""
@@ -307,7 +310,10 @@ class RunState:
     run: str | None = None
     command: str | None = None
     commit: str | None = None
+    fresh: bool = False
     stage: Stage | None = None
+    paused: bool = False
+    quitting: bool = False
     started_at: float | None = None
     ended_at: float | None = None
     ok: bool | None = None
@@ -318,14 +324,20 @@ class RunState:
         match event:
             case RunStarted():
                 self.run, self.command, self.commit = event.run, event.command, event.commit
-                self.started_at = event.at
+                self.started_at, self.fresh = event.at, event.fresh
                 self.releases = {
                     planned.package: ReleaseState(release=planned) for planned in event.releases
                 }
             case StageStarted():
                 self.stage = event.stage
+            case BuildStarted():
+                self._change(event.package, building=True)
             case BuildFinished():
-                self._change(event.package, artifacts=event.artifacts)
+                self._change(event.package, building=False, artifacts=event.artifacts)
+            case Paused() | Resumed():
+                self.paused = isinstance(event, Paused)
+            case Quitting():
+                self.quitting = True
             case UploadSent():
                 sent = self.releases[event.package].sent
                 self._change(event.package, sent=sent | {event.sha256})
@@ -335,6 +347,7 @@ class RunState:
             case ReleaseEnded():
                 self._change(
                     event.package,
+                    building=False,
                     outcome=event.outcome,
                     reason=event.reason,
                     hint=event.hint,

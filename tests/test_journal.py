@@ -46,6 +46,7 @@ def test_a_line_is_json_that_any_program_reads(tmp_path: Path) -> None:
 def test_a_torn_last_line_is_told_and_harms_nothing_before_it(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     whole = write(path)
+    (tmp_path / journal.HEAD_NAME).unlink()  # it is written after the line
     last = whole.rstrip(b"\n").rindex(b"\n") + 1
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
@@ -77,6 +78,28 @@ def test_a_missing_a_doubled_and_a_swapped_line_are_found_where_they_stand(tmp_p
         path.write_bytes(b"".join(lines))
         with pytest.raises(DamagedJournal, match=f"jsonl:{where}:"):
             journal.read(path)
+
+
+def test_a_journal_that_lost_whole_lines_at_its_end_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    first, second, third = write(path).splitlines(keepends=True)
+    for lines in ((first, second), (first, second, third[:-3]), (first,), ()):
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(DamagedJournal, match="it was cut: 3 lines were written"):
+            journal.read(path)
+
+
+def test_a_copy_holds_the_same_lines_and_promises(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    copy = tmp_path / "copy" / journal.FILE_NAME
+    with journal.Journal(tmp_path / journal.FILE_NAME, copy=copy) as book:
+        for event in EVENTS[:2]:
+            book.append(event)
+            assert copy.read_bytes() == (tmp_path / journal.FILE_NAME).read_bytes()
+    assert journal.read(copy).events == EVENTS[:2]
+    copy.write_bytes(b"")
+    with pytest.raises(DamagedJournal):
+        journal.read(copy)
 
 
 def test_a_journal_is_never_overwritten(tmp_path: Path) -> None:

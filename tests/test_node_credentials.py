@@ -14,13 +14,16 @@ import httpx
 import pytest
 
 from releasekit import embedded, workspace
+from releasekit.access import Access
 from releasekit.config import RegistrySettings
 from releasekit.ecosystems import Choice
 from releasekit.ecosystems.node import credentials
 from releasekit.ecosystems.node.credentials import Npmrc
 from releasekit.ecosystems.node.registry import NpmRegistry, registries_for
-from releasekit.errors import UnreadableCredentials
+from releasekit.errors import CredentialRefused, UnreadableCredentials
+from releasekit.net import http_client
 from releasekit.sample import write_sample
+from releasekit.secrets import Credential
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,3 +253,23 @@ def test_a_private_registry_takes_its_token_from_the_environment_or_npmrc(
         headers = {"Authorization": f"Bearer {token}"}
         versions = httpx.get(f"{address}@acme%2fcli", headers=headers).json()["versions"]
         assert set(versions) == {"1.0.0", "1.0.1"}
+
+
+@pytest.mark.anyio
+async def test_the_registry_tells_whose_token_it_is_and_refuses_a_wrong_one(
+    tmp_path: Path, npm_modules: Path
+) -> None:
+    with embedded.npm_registry(tmp_path / "npm", modules=npm_modules, private=True) as settings:
+        address = str(settings.url)
+        mine = Credential(source="NPM_TOKEN", secret=add_user(address))
+        wrong = Credential(source="NPM_TOKEN", secret="not-a-token-of-anybody")
+        async with http_client() as client:
+            known = NpmRegistry(name="npm", address=address, access=Access(found=mine))
+            assert await known.whoami(client) == "somebody"
+            assert await known.credential_source() == "NPM_TOKEN"
+            nobody = NpmRegistry(name="npm", address=address)
+            assert await nobody.whoami(client) is None
+            assert await nobody.credential_source() is None
+            refused = NpmRegistry(name="npm", address=address, access=Access(found=wrong))
+            with pytest.raises(CredentialRefused, match="from NPM_TOKEN"):
+                await refused.whoami(client)

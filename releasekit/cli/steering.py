@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from releasekit import early
 from releasekit.errors import StoppedBySignal
 
 if TYPE_CHECKING:
@@ -222,9 +223,12 @@ def _signals(
             del handlers[number]
         else:
             loop.add_signal_handler(number, handlers[number])
+    for came in early.take():
+        handlers[signal.Signals(came)]()
     try:
         yield
     finally:
         stopping.close()
         for number in handlers:
             loop.remove_signal_handler(number)
+        early.remember()  # removing a handler brings the default back: death

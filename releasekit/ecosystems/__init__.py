@@ -149,6 +149,12 @@ class Registry(Protocol):
     def refusal(self, package: Package) -> ReleaseKitError | None:
         """Why it would refuse this version, as far as that is known without asking."""
 
+    async def credential_source(self) -> str | None:
+        """Where the credential for an upload comes from; None where there is none."""
+
+    async def whoami(self, client: httpx.AsyncClient) -> str | None:
+        """Whose the credential is; None where that cannot be asked. Raises where it is refused."""
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
 
     async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer: ...

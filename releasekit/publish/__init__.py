@@ -26,6 +26,7 @@ from releasekit.lock import hold, journal_directory
 from releasekit.plan import Plan, make_plan
 from releasekit.publish import registries as registry_choice
 from releasekit.publish.build import NOT_YET, Builds, build_all, with_versions
+from releasekit.publish.ending import ending
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.registries import without_secrets
@@ -176,7 +177,8 @@ async def run(
                 )
                 emit(_started(this, run_id))
                 control.tell(emit)
-                await _stages(this)
+                with ending(emit):
+                    await _stages(this)
                 outcomes = {release.outcome for release in state.releases.values()}
                 emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
     return state

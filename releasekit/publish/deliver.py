@@ -25,6 +25,7 @@ from releasekit.events import (
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.publish.build import Builds, artifact_folder, build_all, log_file, with_versions
+from releasekit.publish.ending import ending
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 
@@ -82,19 +83,20 @@ async def deliver(
                 observe(event)
 
             emit(_started(request.root, run_id, packages))
-            await _stages(
-                Builds(
-                    workspace=found,
-                    config=request.config,
-                    packages=packages,
-                    edits=edits,
-                    held=held,
-                    folder=folder,
-                    emit=emit,
-                ),
-                state,
-                request.out,
-            )
+            with ending(emit):
+                await _stages(
+                    Builds(
+                        workspace=found,
+                        config=request.config,
+                        packages=packages,
+                        edits=edits,
+                        held=held,
+                        folder=folder,
+                        emit=emit,
+                    ),
+                    state,
+                    request.out,
+                )
             outcomes = {release.outcome for release in state.releases.values()}
             emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
     return state

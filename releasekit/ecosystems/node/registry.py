@@ -18,7 +18,7 @@ from releasekit.ecosystems import Answer, Presence
 from releasekit.ecosystems.node import credentials, trusted
 from releasekit.ecosystems.node.credentials import Npmrc
 from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
-from releasekit.errors import OddAnswer, TagNeeded
+from releasekit.errors import CredentialRefused, OddAnswer, TagNeeded
 from releasekit.net import request_with_retry
 from releasekit.secrets import origin, redact, split_url
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _OK = 200
 _NOT_FOUND = 404
+_REFUSED = frozenset({401, 403})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,32 @@ class NpmRegistry:
         version = package.version or ""
         if "-" in version.partition("+")[0] and not self.tag:
             return TagNeeded(name=package.name, version=version)
+        return None
+
+    async def credential_source(self) -> str | None:
+        source = await self.access.source()
+        return redact(source) if source else None
+
+    async def whoami(self, client: httpx.AsyncClient) -> str | None:
+        credential = self.access.found
+        if credential is None:
+            return None
+        answer = await request_with_retry(
+            client, f"{self.address}-/whoami", headers=credential.headers
+        )
+        try:
+            name = answer.json().get("username") if answer.status_code == _OK else None
+        except (ValueError, AttributeError):
+            return None
+        if name:
+            return str(name)
+        # verdaccio answers 200 and names nobody, npm's own registry 401.
+        if answer.status_code == _OK or answer.status_code in _REFUSED:
+            raise CredentialRefused(
+                registry=self.name,
+                credential=redact(credential.source),
+                words=redact(_words(answer)),
+            )
         return None
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:

@@ -55,7 +55,7 @@ def minter(
             access.read(answer, step=step, hint=HINT),
             step=step,
             username=None,
-            source="trusted publishing",
+            source=access.TRUSTED,
             now=now(),
         )
 

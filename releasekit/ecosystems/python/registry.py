@@ -69,6 +69,14 @@ class SimpleIndex:
     def refusal(self, package: Package) -> None:
         """Nothing is known beforehand."""
 
+    async def credential_source(self) -> str | None:
+        source = await self.access.source()
+        return redact(source) if source else None
+
+    async def whoami(self, client: httpx.AsyncClient) -> str | None:  # noqa: ARG002
+        """The upload API has no such question."""
+        return None
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = f"{self.index}{canonicalize_name(package.name)}/"
         answer = await request_with_retry(

@@ -54,7 +54,7 @@ def minter(
             access.read(answer, step=step),
             step=step,
             username=TOKEN_USER,
-            source="trusted publishing",
+            source=access.TRUSTED,
             now=now(),
         )
 
