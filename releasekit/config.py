@@ -48,6 +48,10 @@ def _at_least_one(value: int) -> str | None:
     return None if value >= 1 else "it is at least 1"
 
 
+def _at_least_zero(value: int) -> str | None:
+    return None if value >= 0 else "it is at least 0"
+
+
 def _known_checks(values: Mapping[str, Mapping[str, str]]) -> str | None:
     for reasons in values.values():
         for check, reason in reasons.items():
@@ -98,6 +102,14 @@ class RegistrySettings:
         '"auto"',
         None,
         TrustedPublishing.AUTO,
+    )
+    settle: int | None = _option(
+        "Seconds to wait after a file was seen twice; 0: seen once is enough.",
+        "2",
+        _at_least_zero,
+    )
+    confirm_within: int = _option(
+        "Seconds in which an accepted file must show.", "60", _at_least_one, 60
     )
 
     @property

@@ -9,7 +9,7 @@ ReleaseKitError                 exit 1
 │   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible,
 │       TrustedPublishingRefused
 ├── RetryAt                     another attempt, but not before a time
-│   └── RateLimited
+│   └── RateLimited, ReadsLimited
 ├── TransientRefusal, LostUpload, TrustedPublishingFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
@@ -689,9 +689,9 @@ class OtherBytes(DoNotRetry):
 
 
 class NeverVisible(DoNotRetry):
-    def __init__(self, *, package: str, file: str, seconds: float, words: str) -> None:
+    def __init__(self, *, package: str, file: str, seconds: float) -> None:
         super().__init__(
-            f"`{file}` was sent ({words}) but the registry did not show it within {seconds:g} s",
+            f"`{file}` was accepted, but the registry did not show it within {seconds:g} s",
             hint=f"run `releasekit publish` again: it asks the registry for {package} first",
         )
 
@@ -774,4 +774,14 @@ class CredentialRefused(ReleaseKitError):
         super().__init__(
             f"`{registry}` does not know the credential from {credential}: {words}",
             hint=f"make a new token for `{registry}` and put it where the old one was",
+        )
+
+
+class ReadsLimited(RetryAt):
+    def __init__(self, *, url: str, seconds: float, now: float) -> None:
+        super().__init__(
+            f"the registry asks to wait {seconds:g} s before `{url}` is read again",
+            not_before=now + seconds,
+            closes_lane=True,
+            hint="run `releasekit publish` again later to continue",
         )

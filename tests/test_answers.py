@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from releasekit.ecosystems import Answer
-from releasekit.publish.answers import Verdict, classify, wait_of
+from releasekit.net import wait_of
+from releasekit.publish.answers import Verdict, classify
 from releasekit.sample import write_sample
 from tests.faults import Fault, faulty_registry
 from tests.test_publish import outcomes, pypi_option, served

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+    from typing import Self
 
     import httpx
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from releasekit.errors import ReleaseKitError
     from releasekit.model import Edge, Finding, Member, Package, PinPolicy, Workspace
     from releasekit.workers import Slots
+
+
+DEFAULT_SETTLE = 2.0
 
 
 class Standing(IntEnum):
@@ -72,12 +76,40 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """When a file counts as visible."""
+
+    private: bool = True
+    """No cache stands between the registry and us."""
+    settle: float = 0.0
+    """Seconds after it was seen twice in a row; 0: seen once is enough."""
+    within: float = 60.0
+
+    @classmethod
+    def of(cls, address: str, settings: RegistrySettings | None) -> Self:
+        """As configured; a public registry's caches differ and lag."""
+        from releasekit.net import is_private
+
+        private = is_private(address)
+        settle = settings.settle if settings else None
+        return cls(
+            private=private,
+            settle=(0.0 if private else DEFAULT_SETTLE) if settle is None else settle,
+            within=settings.confirm_within if settings else 60.0,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The registry that one package goes to, by its name, and what is configured for it."""
 
     package: Package
     registry: str
     settings: RegistrySettings | None
+    tag: str | None = None
+    """The npm dist-tag asked for in this run."""
+    access: str | None = None
+    """`public` or `restricted`, asked for in this run."""
 
 
 class Pinner(Protocol):
@@ -136,6 +168,10 @@ class InspectRequest:
     max_bytes: int
 
 
+def untold(share: float) -> None:
+    """Nobody wants to know how far an upload has come."""
+
+
 class Registry(Protocol):
     """Where one package's artifacts go."""
 
@@ -145,6 +181,9 @@ class Registry(Protocol):
     @property
     def address(self) -> str:
         """Where uploads go, for the plan that a person reads."""
+
+    @property
+    def confirmation(self) -> Confirmation: ...
 
     def refusal(self, package: Package) -> ReleaseKitError | None:
         """Why it would refuse this version, as far as that is known without asking."""
@@ -157,7 +196,14 @@ class Registry(Protocol):
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
 
-    async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer: ...
+    async def upload(
+        self,
+        client: httpx.AsyncClient,
+        package: Package,
+        file: Path,
+        told: Callable[[float], None] = untold,
+    ) -> Answer:
+        """Send the file once, without holding it in memory; `told` is the share that has left."""
 
 
 class Discovers(Protocol):

@@ -68,7 +68,12 @@ class PublishRequest:
             addresses = named.get(registry)
         if addresses is None or configured is None:
             return addresses or configured
-        return replace(addresses, trusted_publishing=configured.trusted_publishing)
+        return replace(
+            addresses,
+            trusted_publishing=configured.trusted_publishing,
+            settle=configured.settle,
+            confirm_within=configured.confirm_within,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

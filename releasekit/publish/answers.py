@@ -6,8 +6,6 @@ other bytes under our name are an error whatever the answer was.
 
 from __future__ import annotations
 
-import time
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,10 +18,9 @@ from releasekit.errors import (
     TransientRefusal,
     UploadRefused,
 )
+from releasekit.net import wait_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from releasekit.ecosystems import Answer
 
 
@@ -61,26 +58,6 @@ def classify(answer: Answer | None) -> Verdict:
     if answer.status in _TRANSIENT:
         return Verdict.RATE_LIMITED if wait_of(answer.headers) else Verdict.TRANSIENT
     return Verdict.NOT_AUTHORISED if answer.status in _NOT_AUTHORISED else Verdict.REFUSED
-
-
-def wait_of(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that the registry asks us to wait: `Retry-After`, else `RateLimit`'s reset."""
-    text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    if text:
-        try:
-            then = parsedate_to_datetime(text).timestamp()
-        except ValueError:
-            return None
-        return max(0.0, then - (time.time() if now is None else now))
-    # `limit=10, remaining=0, reset=20`, or the later `"default";r=0;t=20`.
-    parts = headers.get("ratelimit", "").replace(";", ",").split(",")
-    fields = dict(part.strip().partition("=")[::2] for part in parts)
-    if fields.get("remaining", fields.get("r")) != "0":
-        return None
-    seconds = fields.get("reset", fields.get("t", ""))
-    return float(seconds) if seconds.isascii() and seconds.isdigit() else None
 
 
 def error_for(

@@ -14,16 +14,16 @@ from urllib.parse import quote, urlsplit
 from releasekit import process
 from releasekit.access import Access
 from releasekit.config import TrustedPublishing
-from releasekit.ecosystems import Answer, Presence
+from releasekit.ecosystems import Answer, Confirmation, Presence, untold
 from releasekit.ecosystems.node import credentials, trusted
 from releasekit.ecosystems.node.credentials import Npmrc
 from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
 from releasekit.errors import CredentialRefused, OddAnswer, TagNeeded
-from releasekit.net import request_with_retry
+from releasekit.net import request_with_retry, send
 from releasekit.secrets import origin, redact, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import httpx
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _OK = 200
 _NOT_FOUND = 404
+# A multiple of three, so that the pieces of base64 make one text.
+_CHUNK = 3 << 14
+_AFTER = b'"}}}'
 _REFUSED = frozenset({401, 403})
 
 
@@ -42,8 +45,11 @@ class NpmRegistry:
     name: str
     address: str
     tag: str | None = None
-    """The dist-tag that the package asks for."""
+    """The dist-tag that was asked for, or that the package asks for."""
+    package_access: str | None = None
+    """`public` or `restricted`, where that was asked for."""
     access: Access = field(default_factory=Access, repr=False)
+    confirmation: Confirmation = field(default_factory=Confirmation)
 
     def refusal(self, package: Package) -> TagNeeded | None:
         version = package.version or ""
@@ -94,12 +100,26 @@ class NpmRegistry:
             files={tarball_name(package.name, package.version or ""): _digest(version["dist"])},
         )
 
-    async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer:
+    async def upload(
+        self,
+        client: httpx.AsyncClient,
+        package: Package,
+        file: Path,
+        told: Callable[[float], None] = untold,
+    ) -> Answer:
         document = await asyncio.to_thread(self._publish_document, file)
         url = self._document(package.name)
 
         async def put(headers: Mapping[str, str]) -> httpx.Response:
-            return await client.put(url, json=document, headers=headers)
+            return await send(
+                client,
+                "PUT",
+                url,
+                pieces=document.pieces(),
+                size=document.size,
+                headers={"Content-Type": "application/json", **headers},
+                told=told,
+            )
 
         answer, source = await self.access.send(client, put)
         return Answer(
@@ -112,40 +132,71 @@ class NpmRegistry:
     def _document(self, name: str) -> str:
         return self.address + quote(name, safe="@")
 
-    def _publish_document(self, file: Path) -> dict[str, Any]:
-        content = file.read_bytes()
+    def _publish_document(self, file: Path) -> _Document:
         manifest = read_manifest(file)
         name, version = manifest["name"], manifest["version"]
         settings = manifest.get("publishConfig") or {}
-        tag = settings.get("tag") or "latest"
+        tag = self.tag or settings.get("tag") or "latest"
         attachment = f"{name}-{version}.tgz"
-        sha512 = base64.b64encode(hashlib.sha512(content).digest()).decode()
-        return {
+        sha512, sha1, length = _digests(file)
+        head = {
             "_id": name,
             "name": name,
             "description": manifest.get("description"),
             "dist-tags": {tag: version},
-            "access": settings.get("access"),
+            "access": self.package_access or settings.get("access"),
             "versions": {
                 version: {
                     **manifest,
                     "_id": f"{name}@{version}",
                     "dist": {
                         "integrity": f"sha512-{sha512}",
-                        # The registry's protocol asks for SHA-1 beside the integrity.
-                        "shasum": hashlib.sha1(content, usedforsecurity=False).hexdigest(),
+                        "shasum": sha1,
                         "tarball": f"{self.address}{name}/-/{attachment}",
                     },
                 }
             },
-            "_attachments": {
-                attachment: {
-                    "content_type": "application/octet-stream",
-                    "data": base64.b64encode(content).decode(),
-                    "length": len(content),
-                }
-            },
         }
+        return _Document(head=head, attachment=attachment, file=file, length=length)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Document:
+    """What npm PUTs: JSON with the tarball, read on the way, in base64 as its last value."""
+
+    head: dict[str, Any]
+    attachment: str
+    file: Path
+    length: int
+
+    @property
+    def size(self) -> int:
+        encoded = -(-self.length // 3) * 4
+        return len(self._before()) + encoded + len(_AFTER)
+
+    def pieces(self) -> Iterator[bytes]:
+        yield self._before()
+        with self.file.open("rb") as content:
+            while chunk := content.read(_CHUNK):
+                yield base64.b64encode(chunk)
+        yield _AFTER
+
+    def _before(self) -> bytes:
+        name = json.dumps(self.attachment)
+        head = json.dumps(self.head, separators=(",", ":"))
+        kind = f'"content_type":"application/octet-stream","length":{self.length}'
+        return f'{head[:-1]},"_attachments":{{{name}:{{{kind},"data":"'.encode()
+
+
+def _digests(file: Path) -> tuple[str, str, int]:
+    # The registry's protocol asks for SHA-1 beside the integrity.
+    sha512, sha1, length = hashlib.sha512(), hashlib.sha1(usedforsecurity=False), 0
+    with file.open("rb") as content:
+        while chunk := content.read(_CHUNK):
+            sha512.update(chunk)
+            sha1.update(chunk)
+            length += len(chunk)
+    return base64.b64encode(sha512.digest()).decode(), sha1.hexdigest(), length
 
 
 def registries_for(
@@ -171,7 +222,9 @@ def registries_for(
         found[package.id] = NpmRegistry(
             name=name,
             address=address,
-            tag=publish.get("tag"),
+            tag=choice.tag or publish.get("tag"),
+            package_access=choice.access,
+            confirmation=Confirmation.of(address, choice.settings),
             access=_access(name, address, package.name, npmrc, environ, in_address, trust),
         )
     return found

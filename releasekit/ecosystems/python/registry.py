@@ -7,26 +7,25 @@ import functools
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urldefrag, urlsplit
 
+import httpx
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from releasekit.access import Access
 from releasekit.config import TrustedPublishing
-from releasekit.ecosystems import Answer, Presence
+from releasekit.ecosystems import Answer, Confirmation, Presence, untold
 from releasekit.ecosystems.python import credentials, trusted
 from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
-from releasekit.net import request_with_retry
+from releasekit.net import request_with_retry, send
 from releasekit.secrets import origin, redact, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Self
-
-    import httpx
 
     from releasekit.config import RegistrySettings
     from releasekit.model import Package
@@ -44,6 +43,7 @@ class SimpleIndex:
     address: str
     index: str
     access: Access = field(default_factory=Access, repr=False)
+    confirmation: Confirmation = field(default_factory=Confirmation)
 
     @classmethod
     def of(cls, name: str, settings: RegistrySettings | None, environ: Mapping[str, str]) -> Self:
@@ -64,6 +64,7 @@ class SimpleIndex:
             address=upload,
             index=index if index.endswith("/") else f"{index}/",
             access=_access(name, upload, index, environ, in_upload, in_index, trust),
+            confirmation=Confirmation.of(index, settings),
         )
 
     def refusal(self, package: Package) -> None:
@@ -103,16 +104,31 @@ class SimpleIndex:
         ]
         return Presence(registry=self.name, files=files, missing=" and ".join(missing))
 
-    async def upload(self, client: httpx.AsyncClient, package: Package, file: Path) -> Answer:  # noqa: ARG002 - the file says whose it is
+    async def upload(
+        self,
+        client: httpx.AsyncClient,
+        package: Package,  # noqa: ARG002 - the file says whose it is
+        file: Path,
+        told: Callable[[float], None] = untold,
+    ) -> Answer:
         fields = await asyncio.to_thread(_form_fields, file)
 
         async def post(headers: Mapping[str, str]) -> httpx.Response:
             with file.open("rb") as content:
-                return await client.post(
+                form = httpx.Request(
+                    "POST",
                     self.address,
                     data=fields,
                     files={"content": (file.name, content, "application/octet-stream")},
-                    headers=headers,
+                )
+                return await send(
+                    client,
+                    "POST",
+                    self.address,
+                    pieces=cast("httpx.SyncByteStream", form.stream),
+                    size=int(form.headers["Content-Length"]),
+                    headers={"Content-Type": form.headers["Content-Type"], **headers},
+                    told=told,
                 )
 
         answer, source = await self.access.send(client, post)
