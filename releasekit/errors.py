@@ -212,7 +212,8 @@ class DamagedJournal(ReleaseKitError):
     def __init__(self, *, path: Path, line: int, problem: str) -> None:
         super().__init__(
             f"{path}:{line}: the journal was changed or damaged: {problem}",
-            hint="move it away and run `releasekit publish` again; the registry is asked anew",
+            hint="it may tell of sent files: `releasekit publish --fresh` goes on without it; a "
+            "version that is then only partly on its registry needs a new one",
         )
 
 
@@ -784,4 +785,68 @@ class ReadsLimited(RetryAt):
             not_before=now + seconds,
             closes_lane=True,
             hint="run `releasekit publish` again later to continue",
+        )
+
+
+# Journals, state and receipts
+
+
+class UnknownRun(UsageError):
+    def __init__(self, *, run: str, last: str | None) -> None:
+        known = f"the last one is {last}" if last else "none is known"
+        super().__init__(
+            f"there is no publish run `{run}` here; {known}",
+            hint="`releasekit publish --resume` continues the last one; `--state DIR` brings those "
+            "of another machine",
+        )
+
+
+class NothingToResume(UsageError):
+    def __init__(self, *, run: str | None) -> None:
+        what = f"run {run} is complete" if run else "no run has published anything here"
+        super().__init__(
+            f"there is nothing to resume: {what}",
+            hint="`releasekit publish` publishes what is not on its registry yet",
+        )
+
+
+class ResumeOrFresh(UsageError):
+    def __init__(self) -> None:
+        super().__init__(
+            "`--resume` goes on with what was sent, `--fresh` gives up on it",
+            hint="choose one of them",
+        )
+
+
+class PlanChanged(UsageError):
+    def __init__(self, *, run: str, package: str, before: str, now: str | None) -> None:
+        found = f"it is {now} now" if now else "it is not published from here any more"
+        super().__init__(
+            f"run {run} was to publish {package} {before}; {found}",
+            hint="check the commit of that run out again, or give up on what it sent with "
+            "`releasekit publish --fresh`",
+        )
+
+
+class StateNotAFolder(UsageError):
+    def __init__(self, *, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"`{folder}` cannot keep the state of runs: {reason}",
+            hint="give a folder after `--state` that can be written to",
+        )
+
+
+class ForeignState(ReleaseKitError):
+    def __init__(self, *, path: Path, problem: str) -> None:
+        super().__init__(
+            f"`{path}` was not written by a run of releasekit, or was changed since: {problem}",
+            hint="give `--state` the folder that the earlier run had, as it left it",
+        )
+
+
+class ReceiptsNotWritable(UsageError):
+    def __init__(self, *, file: Path) -> None:
+        super().__init__(
+            f"receipts cannot be written to `{file}`",
+            hint="give a file after `--receipts` in a folder that can be written to",
         )

@@ -189,7 +189,7 @@ def test_a_signal_while_uploading_stops_gently_or_at_once(
         assert "stopped by SIGTERM" in shown
         [file] = root.glob(".releasekit/runs/*/journal.jsonl")
         state = fold(journal.read(file).events)
-        assert state.ok is None
+        assert state.ok is False
         held = state.releases["pypi:acme-text"]
         assert held.sent > held.confirmed  # may be there: only the registry knows
         assert "unknown: pypi:acme-text" in shown

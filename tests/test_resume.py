@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -36,7 +37,9 @@ def repository(root: Path, **sample: object) -> Path:
     return root
 
 
-def publish(releasekit: ReleaseKit, root: Path, pypi: RegistrySettings, *extra: str) -> Result:
+def publish(
+    releasekit: ReleaseKit, root: Path, pypi: RegistrySettings, *extra: str | Path
+) -> Result:
     return releasekit(
         "publish", "--yes", "--output", "json", "--registry", pypi_option(pypi), *extra, cwd=root
     )
@@ -108,6 +111,61 @@ def test_a_damaged_journal_is_explained(
     assert again.code == 1
     assert again.json()["error"]["kind"] == "DamagedJournal"
     assert "journal.jsonl:4:" in again.json()["error"]["message"]
+    assert "publish --fresh" in again.json()["error"]["hint"]
+    assert len(served(pypi, "acme-text")) == 1
+    fresh = publish(releasekit, root, pypi, "--fresh")
+    assert "is on the registry without an sdist" in fresh.out
+    # From here on nobody asks the damaged one again.
+    assert "is on the registry without an sdist" in publish(releasekit, root, pypi).out
+
+
+def test_a_torn_last_line_is_explained_and_the_run_goes_on(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = repository(tmp_path / "repo")
+    half_published(releasekit, root, pypi)
+    [file] = root.glob(".git/releasekit/runs/*/journal.jsonl")
+    with file.open("ab") as lines:
+        lines.write(b'{"v":1,"event":"noted"')
+    again = publish(releasekit, root, pypi)
+    assert again.code == 0, again.err
+    notes = [event["message"] for event in again.events() if event["event"] == "noted"]
+    assert any(file.parent.name in note and "ends within a line" in note for note in notes)
+
+
+def test_resume_does_what_the_run_was_about_and_nothing_else(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = repository(tmp_path / "repo")
+    nothing = publish(releasekit, root, pypi, "--resume")
+    assert nothing.code == 2
+    assert nothing.json()["error"]["kind"] == "NothingToResume"
+    half_published(releasekit, root, pypi)
+    [run] = (folder.name for folder in root.glob(".git/releasekit/runs/*"))
+    unknown = publish(releasekit, root, pypi, "--resume", "20000101T000000-abcdef")
+    assert unknown.code == 2
+    assert run in unknown.json()["error"]["message"]
+    both = publish(releasekit, root, pypi, "--resume", "--fresh")
+    assert both.json()["error"]["kind"] == "ResumeOrFresh"
+    manifest = root / "python/acme-app/pyproject.toml"
+    original = manifest.read_text()
+    manifest.write_text(original.replace('version = "1.0.0"', 'version = "1.0.1"'))
+    changed = publish(releasekit, root, pypi, "--resume", run)
+    assert changed.json()["error"]["kind"] == "PlanChanged"
+    assert "pypi:acme-app 1.0.0; it is 1.0.1 now" in changed.json()["error"]["message"]
+    manifest.write_text(original)
+    again = publish(releasekit, root, pypi, f"--resume={run}", "--receipts", tmp_path / "r.json")
+    assert again.code == 0, again.err
+    assert set(outcomes(again).values()) == {"published"}
+    body = json.loads((tmp_path / "r.json").read_text())
+    assert body["ok"] is True
+    for name in ("acme-text", "acme-models", "acme-app"):
+        mine = [one for one in body["receipts"] if one["package"] == f"pypi:{name}"]
+        assert {one["file"]: one["sha256"] for one in mine} == served(pypi, name)
+        assert all(one["confirmed"] and one["outcome"] == "published" for one in mine)
+        assert {one["address"] for one in mine} == {pypi.upload_url}
+    complete = publish(releasekit, root, pypi, "--resume")
+    assert complete.json()["error"]["kind"] == "NothingToResume"
 
 
 @pytest.mark.parametrize("stage", ["build-started", "upload-sent", "upload-answered", "confirmed"])

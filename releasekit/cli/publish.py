@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,13 +22,40 @@ EXAMPLES = """\b
 Examples:
   releasekit publish
   releasekit publish --yes
+  releasekit publish --resume
+  releasekit publish --yes --state .release-state --receipts receipts.json
   releasekit publish --registry npm=http://127.0.0.1:4873/
   releasekit publish --registry pypi=http://127.0.0.1:8080/,http://127.0.0.1:8080/simple/
 """
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog=EXAMPLES)(publish)
+    app.command(epilog=EXAMPLES, cls=_WithResume)(publish)
+
+
+_RESUME = "releasekit.resume"
+
+
+class _WithResume(TyperCommand):
+    """Typer knows no option whose value may be left out; Click does."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - Typer's own signature
+        super().__init__(**settings)
+
+        def store(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+            ctx.meta[_RESUME] = value
+
+        self.params.append(
+            click.Option(
+                ["--resume"],
+                is_flag=False,
+                flag_value="",
+                metavar="[RUN]",
+                expose_value=False,
+                callback=store,
+                help="Go on with what the last run, or RUN, was about and nothing else.",
+            )
+        )
 
 
 def publish(
@@ -37,6 +67,16 @@ def publish(
     lock_timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a running release.")
     ] = 0.0,
+    state_directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--state", metavar="DIR", help="Keep journal and artifacts there for another machine."
+        ),
+    ] = None,
+    receipts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the registries were seen to serve, as JSON."),
+    ] = None,
     registry: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,6 +102,9 @@ def publish(
         registries=parse_registries(registry or []),
         lock_timeout=lock_timeout,
         fresh=fresh,
+        resume=ctx.meta[_RESUME],
+        state=state_directory.absolute() if state_directory else None,
+        receipts=receipts.absolute() if receipts else None,
     )
     state = run_and_show(shell, request, approve=approval(shell, yes=yes))
     raise typer.Exit(exit_code_of(state))

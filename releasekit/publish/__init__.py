@@ -8,11 +8,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import __version__, git, journal, pins, workspace
-from releasekit.errors import Interrupted, NothingToPublish, ReleaseKitError, UnknownVersion
+from releasekit.errors import (
+    Interrupted,
+    NothingToPublish,
+    ReleaseKitError,
+    ResumeOrFresh,
+    UnknownVersion,
+)
 from releasekit.events import (
     GOOD_OUTCOMES,
+    Artifact,
     BuildFinished,
     Event,
+    Noted,
     Outcome,
     ReleaseEnded,
     RunEnded,
@@ -24,13 +32,24 @@ from releasekit.events import (
 from releasekit.graph import Graph
 from releasekit.lock import hold, journal_directory
 from releasekit.plan import Plan, make_plan
+from releasekit.publish import receipts
 from releasekit.publish import registries as registry_choice
+from releasekit.publish import state as state_folder
 from releasekit.publish.build import NOT_YET, Builds, build_all, with_versions
+from releasekit.publish.durations import known_durations, with_expected
 from releasekit.publish.ending import ending
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
 from releasekit.publish.registries import without_secrets
-from releasekit.publish.resume import check_tree, kept_releases, take_over
+from releasekit.publish.resume import (
+    check_tree,
+    kept_releases,
+    plan_of,
+    run_to_resume,
+    take_over,
+    torn_run,
+)
+from releasekit.secrets import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +65,9 @@ if TYPE_CHECKING:
     from releasekit.publish.resume import Kept
 
 
+TORN = "ends within a line, as a kill or a power cut leaves it; nothing before it is in doubt"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRequest:
     root: Path
@@ -57,6 +79,11 @@ class PublishRequest:
     lock_timeout: float = 0.0
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
+    resume: str | None = None
+    """A run's id, or `resume.LAST`: do what it was about and nothing else."""
+    state: Path | None = None
+    """Where journals and artifacts are kept for another machine."""
+    receipts: Path | None = None
 
     def settings_of(
         self, registry: str, named: Mapping[str, RegistrySettings]
@@ -91,6 +118,8 @@ class Run:
     control: RunControl
     state: RunState
     emit: Callable[[Event], None]
+    copy: Path | None
+    """The run's folder in `--state`."""
 
 
 async def run(
@@ -104,12 +133,22 @@ async def run(
     """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
     from releasekit.net import http_client  # only uploads need HTTP; `build` starts without
 
+    if request.resume is not None and request.fresh:
+        raise ResumeOrFresh
+    if request.receipts is not None:
+        receipts.check_place(request.receipts)
     home = journal_directory(request.root)
     run_id = journal.new_run_id()
     with hold(home, command="releasekit publish", timeout=request.lock_timeout, run=run_id) as held:
         recovery = pins.recover(held)
         note_recovery(recovery)
         recovery.require_done()
+        if request.state is not None:
+            state_folder.prepare(request.state)
+            if not request.fresh:
+                state_folder.exchange(request.state, home)
+        torn = torn_run(home)
+        earlier = None if request.resume is None else run_to_resume(home, request.resume)
         found = workspace.load(
             request.root, exclude=request.config.exclude, roots=request.config.roots
         )
@@ -120,6 +159,9 @@ async def run(
             present = await _ask_registries(client, packages, registries)
             kept = {} if request.fresh else kept_releases(home)
             plan = make_plan(found, Graph.of(found), present, kept)
+            if earlier is not None:
+                plan = plan_of(earlier, plan, git.head(request.root))
+            plan = with_expected(plan, known_durations(home))
             resumed = {
                 release.package: kept[key]
                 for release in plan.releases
@@ -145,7 +187,12 @@ async def run(
             folder = home / "runs" / run_id
             folder.mkdir(parents=True)
             take_over(resumed, folder)
-            with journal.Journal(folder / journal.FILE_NAME) as book:
+            copy = None if request.state is None else request.state / "runs" / run_id
+            if copy is not None:
+                copy.mkdir()
+            with journal.Journal(
+                folder / journal.FILE_NAME, copy=copy and copy / journal.FILE_NAME
+            ) as book:
                 state = RunState()
 
                 def emit(event: Event) -> None:
@@ -179,14 +226,26 @@ async def run(
                     control=control,
                     state=state,
                     emit=emit,
+                    copy=copy,
                 )
-                emit(_started(this, run_id))
+                emit(_started(this, run_id, fresh=request.fresh))
                 control.tell(emit)
-                with ending(emit):
-                    await _stages(this)
-                outcomes = {release.outcome for release in state.releases.values()}
-                emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
+                if torn is not None:
+                    emit(Noted(message=f"the journal of run {torn} {TORN}"))
+                try:
+                    with ending(emit):
+                        await _stages(this)
+                    outcomes = {release.outcome for release in state.releases.values()}
+                    emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
+                finally:
+                    if request.receipts is not None:
+                        _write_receipts(this, request.receipts)
     return state
+
+
+def _write_receipts(run: Run, file: Path) -> None:
+    addresses = {package: redact(registry.address) for package, registry in run.registries.items()}
+    receipts.write(file, journal.read(run.folder / journal.FILE_NAME).events, addresses)
 
 
 def _registries(request: PublishRequest, found: Workspace) -> dict[str, Registry]:
@@ -219,13 +278,23 @@ async def _stages(run: Run) -> None:
         for package in run.resumed:
             run.emit(ReleaseEnded(package=package, outcome=Outcome.CANCELLED, reason=NOT_YET))
         return
+    if run.copy is not None:
+        await asyncio.to_thread(state_folder.keep_artifacts, run.folder, run.copy, _to_send(run))
     from releasekit.publish.upload import upload_all
 
     run.emit(StageStarted(stage=Stage.UPLOAD))
     await upload_all(run)
 
 
-def _started(run: Run, run_id: str) -> RunStarted:
+def _to_send(run: Run) -> list[tuple[str, Artifact]]:
+    return [
+        (release.package, artifact)
+        for release in run.plan.releases
+        for artifact in run.state.releases[release.package].artifacts
+    ]
+
+
+def _started(run: Run, run_id: str, *, fresh: bool) -> RunStarted:
     partly = tuple(release for release, _ in run.plan.partly_there)
     return RunStarted(
         run=run_id,
@@ -233,6 +302,7 @@ def _started(run: Run, run_id: str) -> RunStarted:
         releasekit=__version__,
         commit=git.head(run.root),
         releases=(*run.plan.already_there, *partly, *run.plan.releases),
+        fresh=fresh,
     )
 
 

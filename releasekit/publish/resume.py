@@ -6,18 +6,33 @@ A rebuild is rarely the same to the byte, and a registry keeps the first bytes i
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from releasekit import journal
-from releasekit.errors import KeptArtifactChanged, TreeChanged
-from releasekit.events import GOOD_OUTCOMES, Artifact, fold
+from releasekit.errors import (
+    DamagedJournal,
+    KeptArtifactChanged,
+    NothingToResume,
+    PlanChanged,
+    TreeChanged,
+    UnknownRun,
+)
+from releasekit.events import GOOD_OUTCOMES, Artifact, RunStarted, RunState
 from releasekit.publish.build import artifact_folder, read_artifact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+
+    from releasekit.events import PlannedRelease
+    from releasekit.plan import Plan
+
+LAST = ""
+"""Instead of a run's id: the last one."""
+RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +50,42 @@ Key = tuple[str, str]
 """A package's id and its version."""
 
 
-def kept_releases(home: Path) -> dict[Key, Kept]:
-    """The newest run decides: what it published is settled, what it sent is kept."""
-    found: dict[Key, Kept | None] = {}
+def run_folders(home: Path) -> list[Path]:
+    """The runs whose journal is here, newest first."""
     runs = home / "runs"
-    for folder in sorted(runs.iterdir(), reverse=True) if runs.is_dir() else ():
-        if not (folder / journal.FILE_NAME).is_file():
-            continue
-        state = fold(journal.read(folder / journal.FILE_NAME).events)
-        if state.command != "publish":
-            continue
+    found = runs.iterdir() if runs.is_dir() else ()
+    return sorted(
+        (
+            one
+            for one in found
+            if RUN_ID.fullmatch(one.name) and (one / journal.FILE_NAME).is_file()
+        ),
+        reverse=True,
+    )
+
+
+def publish_runs(home: Path) -> Iterator[tuple[Path, RunState]]:
+    """Newest first. A damaged journal of a publish stops here: it may tell of sent files."""
+    for folder in run_folders(home):
+        path = folder / journal.FILE_NAME
+        try:
+            state = journal.read_state(path)
+        except DamagedJournal:
+            began = journal.first_event(path)
+            if isinstance(began, RunStarted) and began.command != "publish":
+                continue  # it sent nothing
+            raise
+        if state.command == "publish":
+            yield folder, state
+
+
+def kept_releases(home: Path) -> dict[Key, Kept]:
+    """The newest run decides: what it published is settled, what it sent is kept.
+
+    A fresh run gave up on all before it.
+    """
+    found: dict[Key, Kept | None] = {}
+    for folder, state in publish_runs(home):
         for package, held in state.releases.items():
             key = (package, held.release.version)
             if key in found:
@@ -58,7 +99,50 @@ def kept_releases(home: Path) -> dict[Key, Kept]:
                     folder=folder,
                     artifacts=held.artifacts,
                 )
+        if state.fresh:
+            break
     return {key: kept for key, kept in found.items() if kept is not None}
+
+
+def run_to_resume(home: Path, run: str) -> RunState:
+    """The run with this id, or the last publish; an error where nothing of it is left to do."""
+    for folder, state in publish_runs(home):
+        if run not in {LAST, folder.name}:
+            continue
+        if state.ok:
+            raise NothingToResume(run=folder.name)
+        return state
+    if run == LAST:
+        raise NothingToResume(run=None)
+    known = [folder.name for folder in run_folders(home)]
+    raise UnknownRun(run=run, last=known[0] if known else None)
+
+
+def plan_of(earlier: RunState, plan: Plan, commit: str | None) -> Plan:
+    """What the earlier run was about, and nothing else; refused where that is no more."""
+    wanted = {name: held.release.version for name, held in earlier.releases.items()}
+    partly = tuple(release for release, _ in plan.partly_there)
+    now = {one.package: one.version for one in (*plan.releases, *plan.already_there, *partly)}
+    run = earlier.run or ""
+    for package, version in wanted.items():
+        if now.get(package) != version:
+            raise PlanChanged(run=run, package=package, before=version, now=now.get(package))
+    if earlier.commit != commit:
+        raise TreeChanged(run=run, before=earlier.commit, now=commit)
+
+    def within(releases: Iterable[PlannedRelease]) -> tuple[PlannedRelease, ...]:
+        return tuple(
+            replace(one, needs=tuple(need for need in one.needs if need in wanted))
+            for one in releases
+            if one.package in wanted
+        )
+
+    return replace(
+        plan,
+        releases=within(plan.releases),
+        already_there=within(plan.already_there),
+        partly_there=tuple(one for one in plan.partly_there if one[0].package in wanted),
+    )
 
 
 def check_tree(kept: Iterable[Kept], commit: str | None) -> None:

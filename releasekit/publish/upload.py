@@ -78,6 +78,7 @@ async def upload_all(run: Run) -> None:
         max_retries=MAX_RETRIES,
         task_timeout=None,
         lanes={name: release.registry for name, release in planned.items()},
+        durations={name: one.expected for name, one in planned.items() if one.expected is not None},
         observe=observe,
     )
     run.control.attach(uploads)
