@@ -10,10 +10,10 @@ ReleaseKitError                 exit 1
 │       TrustedPublishingRefused
 ├── RetryAt                     another attempt, but not before a time
 │   └── RateLimited
-├── TransientRefusal, LostUpload, TrustedPublishingFailed
+├── TransientRefusal, LostUpload, TrustedPublishingFailed, PreflightFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
-│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
+│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage, UnknownGroup
 │   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs, UnknownRegistry,
 │   │                             RegistryOfOtherKind
 │   ├── UnsendableCredential, UnreadableCredentials
@@ -39,6 +39,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from releasekit.model import Problem
 
 
 class ReleaseKitError(Exception):
@@ -764,3 +766,31 @@ class KeptArtifactChanged(ReleaseKitError):
             f"`{file}` is not the file that run {run} has sent",
             hint="release a new version: the registry may hold the other bytes",
         )
+
+
+# Selection and preflight
+
+
+class UnknownGroup(UsageError):
+    def __init__(self, *, group: str, did_you_mean: str | None, known: Sequence[str]) -> None:
+        names = ", ".join(f"`{name}`" for name in known)
+        super().__init__(
+            f"there is no group `{group}` in the configuration",
+            hint=f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else f"the groups are {names}"
+            if known
+            else f'write `{group} = ["NAME", …]` under `[groups]` in `releasekit.toml`',
+        )
+
+
+class PreflightFailed(ReleaseKitError):
+    """All of them at once, each with what helps."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        if len(problems) == 1:
+            super().__init__(problems[0].message, hint=problems[0].hint)
+        else:
+            told = "".join(f"\n- {one.message}\n  hint: {one.hint}" for one in problems)
+            super().__init__(f"{len(problems)} problems stand before this release:{told}")
+        self.problems = tuple(problems)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -27,12 +29,9 @@ def register(app: typer.Typer) -> None:
 
 def build(
     ctx: typer.Context,
-    package: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Not this one; may be repeated.")
-    ] = None,
+    package: OnlyPackages = None,
+    group: Groups = None,
+    exclude: ExcludedPackages = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to leave them.  [default: dist]")
     ] = None,
@@ -51,6 +50,7 @@ def build(
     from releasekit.cli.shell import Output
     from releasekit.cli.steering import exit_code_of, reader
     from releasekit.publish.deliver import DeliverRequest, deliver
+    from releasekit.publish.selection import Selection
     from releasekit.ui import plain
 
     shell: Shell = ctx.obj
@@ -59,8 +59,9 @@ def build(
         root=root,
         config=config.load(root),
         out=(out or root / "dist").absolute(),
-        only=tuple(package or ()),
-        exclude=tuple(exclude or ()),
+        selection=Selection(
+            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
+        ),
         lock_timeout=lock_timeout,
     )
     shell.start_logging()
