@@ -44,6 +44,15 @@ def _not_empty(values: tuple[str, ...]) -> str | None:
     return "an empty name matches nothing" if "" in values else None
 
 
+def _groups_with_names(values: Mapping[str, tuple[str, ...]]) -> str | None:
+    for name, patterns in values.items():
+        if not patterns:
+            return f"the group `{name}` is empty"
+        if problem := _not_empty(patterns):
+            return problem
+    return None
+
+
 def _at_least_one(value: int) -> str | None:
     return None if value >= 1 else "it is at least 1"
 
@@ -207,6 +216,12 @@ class Config:
         '["internal-*", "npm:docs", "./examples/*"]',
         _not_empty,
         (),
+    )
+    groups: Mapping[str, tuple[str, ...]] = _option(
+        "Packages that go together, for `--group NAME`: names, ids or ./folders; globs are fine.",
+        '{ core = ["acme-core", "acme-text-*"] }',
+        _groups_with_names,
+        {},
     )
     pins: PinSettings = field(default_factory=PinSettings)
     build: BuildSettings = field(default_factory=BuildSettings)

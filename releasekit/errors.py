@@ -10,10 +10,10 @@ ReleaseKitError                 exit 1
 │       TrustedPublishingRefused
 ├── RetryAt                     another attempt, but not before a time
 │   └── RateLimited, ReadsLimited
-├── TransientRefusal, LostUpload, TrustedPublishingFailed
+├── TransientRefusal, LostUpload, TrustedPublishingFailed, PreflightFailed
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
-│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage
+│   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage, UnknownGroup
 │   ├── ConfigError             ├ UnknownKey, WrongType, BadValue, TwoConfigs, UnknownRegistry,
 │   │                             RegistryOfOtherKind
 │   ├── UnsendableCredential, UnreadableCredentials
@@ -850,3 +850,30 @@ class ReceiptsNotWritable(UsageError):
             f"receipts cannot be written to `{file}`",
             hint="give a file after `--receipts` in a folder that can be written to",
         )
+
+
+# Selection and preflight
+
+
+class UnknownGroup(UsageError):
+    def __init__(self, *, group: str, did_you_mean: str | None, known: Sequence[str]) -> None:
+        names = ", ".join(f"`{name}`" for name in known)
+        super().__init__(
+            f"there is no group `{group}` in the configuration",
+            hint=f"did you mean `{did_you_mean}`?"
+            if did_you_mean
+            else f"the groups are {names}"
+            if known
+            else f'write `{group} = ["NAME", …]` under `[groups]` in `releasekit.toml`',
+        )
+
+
+class PreflightFailed(ReleaseKitError):
+    """All of them at once, each with what helps."""
+
+    def __init__(self, problems: Sequence[tuple[str, str | None]]) -> None:
+        message, hint = problems[0]
+        if len(problems) > 1:
+            told = "".join(f"\n- {message}\n  hint: {hint}" for message, hint in problems)
+            message, hint = f"{len(problems)} problems stand before this release:{told}", None
+        super().__init__(message, hint=hint)

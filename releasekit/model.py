@@ -86,6 +86,16 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that would go wrong in a release, known before anything is built."""
+
+    message: str
+    hint: str
+    package: str | None = None
+    severity: Severity = Severity.ERROR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
     """One publishable unit. `path` and `manifest` are POSIX paths relative to the root."""
 

@@ -28,6 +28,7 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 RETRIED_ERRORS = (httpx.ConnectError, httpx.ReadTimeout, httpx.WriteTimeout, TimeoutError)
+POOL_SIZE = 10
 MAX_RETRIES = 3
 BASE_DELAY = 0.5
 MAX_DELAY = 60.0
@@ -44,7 +45,7 @@ _PRIVATE_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 @contextlib.asynccontextmanager
-async def http_client(pool_size: int = 10) -> AsyncIterator[httpx.AsyncClient]:
+async def http_client(pool_size: int = POOL_SIZE) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(
         headers={"User-Agent": f"releasekit/{__version__}"},
         limits=httpx.Limits(max_connections=pool_size, max_keepalive_connections=pool_size),

@@ -24,6 +24,11 @@ class Plan:
     partly_there: tuple[tuple[PlannedRelease, str], ...]
     """With the files that are missing."""
 
+    @property
+    def all_releases(self) -> tuple[PlannedRelease, ...]:
+        partly = (release for release, _ in self.partly_there)
+        return (*self.already_there, *partly, *self.releases)
+
 
 def make_plan(
     workspace: Workspace,
@@ -31,23 +36,22 @@ def make_plan(
     present: Mapping[str, Presence],
     kept: Container[tuple[str, str]] = (),
 ) -> Plan:
-    """Every publishable package whose current version is not on its registry, ordered.
+    """Of the packages that were asked about, those not on their registry yet, ordered.
 
     `kept` tells ids and versions whose artifacts an earlier run left: those can be completed.
     """
     packages = workspace.by_id()
     ordered = [packages[package_id] for package_id in graph.order()]
-    publishable = {package.id for package in ordered if package.publishable}
     releases, there, partly = [], [], []
     for package in ordered:
-        if package.id not in publishable or package.version is None:
+        if package.id not in present or package.version is None:
             continue
         presence = present[package.id]
         planned = PlannedRelease(
             package=package.id,
             version=package.version,
             registry=presence.registry,
-            needs=tuple(sorted(publishable.intersection(graph.dependencies[package.id]))),
+            needs=tuple(need for need in graph.dependencies[package.id] if need in present),
         )
         if presence.complete:
             there.append(planned)

@@ -100,11 +100,15 @@ def find_package(found: Workspace, wanted: str) -> str:
     raise UnknownPackage(package=wanted, did_you_mean=close[0] if close else None)
 
 
+def matches(package: Package, pattern: str) -> bool:
+    # By path only where it looks like one: `@scope/name` is a name.
+    names = (package.id, package.name, f"./{package.path}")
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
 def _excluded(package: Package, exclude: Iterable[str]) -> Package:
     for pattern in exclude:
-        # By path only where it looks like one: `@scope/name` is a name.
-        names = (package.id, package.name, f"./{package.path}")
-        if any(fnmatchcase(name, pattern) for name in names):
+        if matches(package, pattern):
             return replace(
                 package, publishable=False, reason=f"excluded by `{pattern}` in the configuration"
             )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
+
 if TYPE_CHECKING:
     from releasekit.cli.shell import Shell
 
@@ -24,12 +26,9 @@ def register(app: typer.Typer) -> None:
 
 def build(
     ctx: typer.Context,
-    package: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be repeated.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Not this one; may be repeated.")
-    ] = None,
+    package: OnlyPackages = None,
+    group: Groups = None,
+    exclude: ExcludedPackages = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to leave them.  [default: dist]")
     ] = None,
@@ -46,6 +45,7 @@ def build(
     from releasekit.cli.shell import Output
     from releasekit.cli.steering import build_and_show, exit_code_of
     from releasekit.publish.deliver import DeliverRequest
+    from releasekit.publish.selection import Selection
 
     shell: Shell = ctx.obj
     root = shell.root()
@@ -53,8 +53,9 @@ def build(
         root=root,
         config=config.load(root),
         out=(out or root / "dist").absolute(),
-        only=tuple(package or ()),
-        exclude=tuple(exclude or ()),
+        selection=Selection(
+            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
+        ),
         lock_timeout=lock_timeout,
     )
     state = build_and_show(shell, request)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from releasekit.model import EdgeKind  # noqa: TC001 - Typer reads annotations at run time
+from releasekit.model import EdgeKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -10,6 +10,8 @@ import click
 import typer
 from typer.core import TyperCommand
 
+from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -24,6 +26,7 @@ Examples:
   releasekit publish --yes
   releasekit publish --resume
   releasekit publish --yes --state .release-state --receipts receipts.json
+  releasekit publish --package 'acme-*' --exclude acme-app
   releasekit publish --registry npm=http://127.0.0.1:4873/
   releasekit publish --registry pypi=http://127.0.0.1:8080/,http://127.0.0.1:8080/simple/
 """
@@ -60,10 +63,16 @@ class _WithResume(TyperCommand):
 
 def publish(
     ctx: typer.Context,
+    package: OnlyPackages = None,
+    group: Groups = None,
+    exclude: ExcludedPackages = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Build anew what an earlier run has sent in part.")
     ] = False,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="How many uploads at once.  [default: 10]")
+    ] = None,
     lock_timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for a running release.")
     ] = 0.0,
@@ -93,6 +102,7 @@ def publish(
     from releasekit import config
     from releasekit.cli.steering import exit_code_of, run_and_show
     from releasekit.publish import PublishRequest
+    from releasekit.publish.selection import Selection
 
     shell: Shell = ctx.obj
     root = shell.root()
@@ -100,6 +110,10 @@ def publish(
         root=root,
         config=config.load(root),
         registries=parse_registries(registry or []),
+        selection=Selection(
+            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
+        ),
+        concurrency=concurrency,
         lock_timeout=lock_timeout,
         fresh=fresh,
         resume=ctx.meta[_RESUME],
@@ -116,7 +130,8 @@ def approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Registr
 
     def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
         if shell.output is Output.TEXT:
-            shell.print_of_run(f"{len(plan.releases)} to publish, in this order:")
+            there = f", {len(plan.already_there)} already there" if plan.already_there else ""
+            shell.print_of_run(f"{len(plan.releases)} to publish{there}, in this order:")
             for release in plan.releases:
                 where = registries[release.package].address
                 shell.print_of_run(clean(f"  {release.package} {release.version} → {where}"))

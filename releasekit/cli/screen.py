@@ -32,7 +32,7 @@ class Screen:
         self.state = RunState()
         self._shell = shell
         self._root = root
-        self._again = again
+        self._command = again
         self._folder: Path | None = None
         self._log = RunLog()
         shell.logged = self._log.write
@@ -65,8 +65,8 @@ class Screen:
         if isinstance(event, RunStarted):
             self._start(event)
         self._log.show(event)
-        if self._shell.output is Output.JSON:
-            self._print_json(event)
+        if self._shell.output is Output.JSON and self._folder is not None:
+            self._print_json(event)  # what the journal holds
         if self._live is not None:
             self._live.show(event)
         elif self._mode is Progress.PLAIN or _is_failure(event):
@@ -169,6 +169,13 @@ class Screen:
             self._groups.end()
         self._shell.logged = None
 
+    @property
+    def again(self) -> str:
+        """The command line; a secret in it is known as one only once the run has read it."""
+        from releasekit.secrets import redact
+
+        return redact(self._command)
+
     def finish(self, *, complete: bool) -> None:
         """The last words, here, in the log, and where CI shows them."""
         from releasekit.ui.summary import summary
@@ -179,7 +186,7 @@ class Screen:
 
         def text(paint: Callable[[str, str], str]) -> str:
             return summary(
-                self.state, paint, again=self._again, folder=self._folder, log_of=self.log_of
+                self.state, paint, again=self.again, folder=self._folder, log_of=self.log_of
             )
 
         if self._shell.output is Output.TEXT:
@@ -207,7 +214,7 @@ class Screen:
             for line in github.errors_on_manifests(self.state, manifests.get):
                 self._shell.print_as_is(line)
         if target := os.environ.get("GITHUB_STEP_SUMMARY"):
-            told = github.job_summary(self.state, self._again)
+            told = github.job_summary(self.state, self.again)
             try:
                 with Path(target).open("a", encoding="utf-8") as file:
                     file.write(told)

@@ -98,9 +98,7 @@ def _show(shell: Shell, root: Path, start: Start, control: RunControl | None) ->
 
 
 def _this_command() -> str:
-    from releasekit.secrets import redact
-
-    return redact(shlex.join(["releasekit", *sys.argv[1:]]))
+    return shlex.join(["releasekit", *sys.argv[1:]])
 
 
 async def _steered(screen: Screen, start: Start, control: RunControl | None) -> RunState:

@@ -3,67 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from releasekit import __version__, git, journal, pins, workspace
-from releasekit.errors import (
-    Interrupted,
-    NothingToPublish,
-    ReleaseKitError,
-    ResumeOrFresh,
-    UnknownVersion,
-)
+from releasekit import journal
+from releasekit.errors import Interrupted, ResumeOrFresh
 from releasekit.events import (
-    GOOD_OUTCOMES,
     Artifact,
     BuildFinished,
     Event,
     Noted,
     Outcome,
     ReleaseEnded,
-    RunEnded,
-    RunStarted,
     RunState,
     Stage,
     StageStarted,
 )
-from releasekit.graph import Graph
-from releasekit.lock import hold, journal_directory
-from releasekit.plan import Plan, make_plan
 from releasekit.publish import receipts
-from releasekit.publish import registries as registry_choice
 from releasekit.publish import state as state_folder
-from releasekit.publish.build import NOT_YET, Builds, build_all, with_versions
-from releasekit.publish.durations import known_durations, with_expected
-from releasekit.publish.ending import ending
+from releasekit.publish.build import NOT_YET, Builds, build_all
+from releasekit.publish.frame import opened, recorded
 from releasekit.publish.inspect import inspect_all
-from releasekit.publish.pin import pin_edits
-from releasekit.publish.registries import without_secrets
-from releasekit.publish.resume import (
-    check_tree,
-    kept_releases,
-    plan_of,
-    run_to_resume,
-    take_over,
-    torn_run,
-)
+from releasekit.publish.prepare import prepare
+from releasekit.publish.resume import run_to_resume, take_over, torn_run
+from releasekit.publish.selection import Selection
 from releasekit.secrets import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import httpx
 
     from releasekit.config import Config, RegistrySettings
-    from releasekit.ecosystems import Presence, Registry
-    from releasekit.model import Package, Workspace
+    from releasekit.ecosystems import Registry
+    from releasekit.model import Package
     from releasekit.pins import Recovery
+    from releasekit.plan import Plan
     from releasekit.publish.control import RunControl
+    from releasekit.publish.frame import Opened, Record
+    from releasekit.publish.prepare import Prepared
     from releasekit.publish.resume import Kept
-
 
 TORN = "ends within a line, as a kill or a power cut leaves it; nothing before it is in doubt"
 
@@ -76,6 +58,9 @@ class PublishRequest:
     """Given for this run alone; they win over the configuration."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """Where credentials are looked for."""
+    selection: Selection = field(default_factory=Selection)
+    concurrency: int | None = None
+    """How many uploads at once, unless a person changes it meanwhile."""
     lock_timeout: float = 0.0
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
@@ -84,6 +69,10 @@ class PublishRequest:
     state: Path | None = None
     """Where journals and artifacts are kept for another machine."""
     receipts: Path | None = None
+    command: str = "publish"
+    """The name that the journal, the lock and the summary give to the run."""
+    runs_in: Path | None = None
+    """Where runs are kept; None: with the lock, in the repository."""
 
     def settings_of(
         self, registry: str, named: Mapping[str, RegistrySettings]
@@ -131,131 +120,103 @@ async def run(
     control: RunControl,
 ) -> RunState:
     """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
-    from releasekit.net import http_client  # only uploads need HTTP; `build` starts without
+    # Only uploads need HTTP; `build` starts without.
+    from releasekit.net import POOL_SIZE, http_client
 
     if request.resume is not None and request.fresh:
         raise ResumeOrFresh
     if request.receipts is not None:
         receipts.check_place(request.receipts)
-    home = journal_directory(request.root)
-    run_id = journal.new_run_id()
-    with hold(home, command="releasekit publish", timeout=request.lock_timeout, run=run_id) as held:
-        recovery = pins.recover(held)
-        note_recovery(recovery)
-        recovery.require_done()
+    wanted = request.concurrency
+    if wanted is not None:
+        control.set_concurrency(wanted)
+    frame = opened(
+        request,
+        command=request.command,
+        observe=observe,
+        note_recovery=note_recovery,
+        runs_in=request.runs_in,
+    )
+    async with frame as this, http_client(max(POOL_SIZE, wanted or 0)) as client:
         if request.state is not None:
             state_folder.prepare(request.state)
             if not request.fresh:
-                state_folder.exchange(request.state, home)
-        torn = torn_run(home)
-        earlier = None if request.resume is None else run_to_resume(home, request.resume)
-        found = workspace.load(
-            request.root, exclude=request.config.exclude, roots=request.config.roots
-        )
-        found = await with_versions(found, request.config, held)
-        registries = _registries(request, found)
-        packages = found.by_id()
-        async with http_client() as client:
-            present = await _ask_registries(client, packages, registries)
-            kept = {} if request.fresh else kept_releases(home)
-            plan = make_plan(found, Graph.of(found), present, kept)
-            if earlier is not None:
-                plan = plan_of(earlier, plan, git.head(request.root))
-            plan = with_expected(plan, known_durations(home))
-            resumed = {
-                release.package: kept[key]
-                for release in plan.releases
-                if (key := (release.package, release.version)) in kept
+                state_folder.exchange(request.state, this.home)
+        torn = torn_run(this.home)
+        earlier = None if request.resume is None else run_to_resume(this.home, request.resume)
+        observe(StageStarted(stage=Stage.PREFLIGHT))
+        prepared = await prepare(request, this, client, earlier)
+        _require_approval(prepared, approve)
+        take_over(prepared.resumed, this.folder)
+        copy = None if request.state is None else request.state / "runs" / this.run
+        with (
+            _receipts_at_the_end(request, this, prepared),
+            recorded(this, prepared.plan.all_releases, fresh=request.fresh, copy=copy) as record,
+        ):
+            control.tell(record.emit)
+            if torn is not None:
+                record.emit(Noted(message=f"the journal of run {torn} {TORN}"))
+            for warning in prepared.warnings:
+                record.emit(Noted(package=warning.package, message=warning.message))
+            await _stages(_run(request, this, client, prepared, record, control, copy))
+    return record.state
+
+
+@contextlib.contextmanager
+def _receipts_at_the_end(
+    request: PublishRequest, this: Opened, prepared: Prepared
+) -> Iterator[None]:
+    """Of a run that failed too: what it did publish is published."""
+    try:
+        yield
+    finally:
+        path = this.folder / journal.FILE_NAME
+        if request.receipts is not None and path.exists():
+            addresses = {
+                package: redact(registry.address)
+                for package, registry in prepared.registries.items()
             }
-            for release in plan.releases:
-                if refusal := registries[release.package].refusal(packages[release.package]):
-                    raise refusal
-            check_tree(resumed.values(), git.head(request.root))
-            edits = pin_edits(
-                found,
-                (
-                    packages[release.package]
-                    for release in plan.releases
-                    if release.package not in resumed
-                ),
-                request.config.pins,
-            )
-            if plan.releases and not approve(plan, registries):
-                raise Interrupted(
-                    "nothing was published", hint="add `--yes` to go on without asking"
-                )
-            folder = home / "runs" / run_id
-            folder.mkdir(parents=True)
-            take_over(resumed, folder)
-            copy = None if request.state is None else request.state / "runs" / run_id
-            if copy is not None:
-                copy.mkdir()
-            with journal.Journal(
-                folder / journal.FILE_NAME, copy=copy and copy / journal.FILE_NAME
-            ) as book:
-                state = RunState()
-
-                def emit(event: Event) -> None:
-                    event = without_secrets(event)
-                    if not event.passing:
-                        book.append(event)
-                    state.apply(event)
-                    observe(event)
-
-                this = Run(
-                    root=request.root,
-                    folder=folder,
-                    plan=plan,
-                    builds=Builds(
-                        workspace=found,
-                        config=request.config,
-                        packages=tuple(
-                            packages[release.package]
-                            for release in plan.releases
-                            if release.package not in resumed
-                        ),
-                        edits=edits,
-                        held=held,
-                        folder=folder,
-                        emit=emit,
-                    ),
-                    resumed=resumed,
-                    packages=packages,
-                    registries=registries,
-                    client=client,
-                    control=control,
-                    state=state,
-                    emit=emit,
-                    copy=copy,
-                )
-                emit(_started(this, run_id, fresh=request.fresh))
-                control.tell(emit)
-                if torn is not None:
-                    emit(Noted(message=f"the journal of run {torn} {TORN}"))
-                try:
-                    with ending(emit):
-                        await _stages(this)
-                    outcomes = {release.outcome for release in state.releases.values()}
-                    emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
-                finally:
-                    if request.receipts is not None:
-                        _write_receipts(this, request.receipts)
-    return state
+            receipts.write(request.receipts, journal.read(path).events, addresses)
 
 
-def _write_receipts(run: Run, file: Path) -> None:
-    addresses = {package: redact(registry.address) for package, registry in run.registries.items()}
-    receipts.write(file, journal.read(run.folder / journal.FILE_NAME).events, addresses)
+def _require_approval(
+    prepared: Prepared, approve: Callable[[Plan, Mapping[str, Registry]], bool]
+) -> None:
+    if prepared.plan.releases and not approve(prepared.plan, prepared.registries):
+        raise Interrupted("nothing was published", hint="add `--yes` to go on without asking")
 
 
-def _registries(request: PublishRequest, found: Workspace) -> dict[str, Registry]:
-    publishable = tuple(package for package in found.packages if package.publishable)
-    if not publishable:
-        raise NothingToPublish(root=request.root)
-    for package in publishable:
-        if package.version is None:
-            raise UnknownVersion(package=package.id, manifest=package.manifest)
-    return registry_choice.choose(request, found, publishable)
+def _run(
+    request: PublishRequest,
+    this: Opened,
+    client: httpx.AsyncClient,
+    prepared: Prepared,
+    record: Record,
+    control: RunControl,
+    copy: Path | None,
+) -> Run:
+    return Run(
+        root=request.root,
+        folder=record.folder,
+        plan=prepared.plan,
+        builds=Builds(
+            workspace=this.workspace,
+            config=request.config,
+            packages=prepared.to_build,
+            edits=prepared.edits,
+            held=this.held,
+            folder=record.folder,
+            emit=record.emit,
+        ),
+        resumed=prepared.resumed,
+        packages=prepared.packages,
+        registries=prepared.registries,
+        client=client,
+        control=control,
+        state=record.state,
+        emit=record.emit,
+        copy=copy,
+    )
 
 
 async def _stages(run: Run) -> None:
@@ -292,30 +253,3 @@ def _to_send(run: Run) -> list[tuple[str, Artifact]]:
         for release in run.plan.releases
         for artifact in run.state.releases[release.package].artifacts
     ]
-
-
-def _started(run: Run, run_id: str, *, fresh: bool) -> RunStarted:
-    partly = tuple(release for release, _ in run.plan.partly_there)
-    return RunStarted(
-        run=run_id,
-        command="publish",
-        releasekit=__version__,
-        commit=git.head(run.root),
-        releases=(*run.plan.already_there, *partly, *run.plan.releases),
-        fresh=fresh,
-    )
-
-
-async def _ask_registries(
-    client: httpx.AsyncClient, packages: Mapping[str, Package], registries: Mapping[str, Registry]
-) -> dict[str, Presence]:
-    try:
-        async with asyncio.TaskGroup() as group:
-            asked = {
-                package_id: group.create_task(registry.presence(client, packages[package_id]))
-                for package_id, registry in registries.items()
-            }
-    except* ReleaseKitError as errors:
-        # One registry that does not answer fails for every package: one message is enough.
-        raise errors.exceptions[0] from None
-    return {package_id: task.result() for package_id, task in asked.items()}

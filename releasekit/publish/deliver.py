@@ -6,28 +6,23 @@ import asyncio
 import base64
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from releasekit import __version__, git, journal, pins, process, workspace
-from releasekit.errors import NothingToPublish, UnknownVersion
+from releasekit import process
 from releasekit.events import (
-    GOOD_OUTCOMES,
     Outcome,
     PlannedRelease,
     ReleaseEnded,
-    RunEnded,
-    RunStarted,
     RunState,
     Stage,
     StageStarted,
 )
-from releasekit.graph import Graph
-from releasekit.lock import hold, journal_directory
-from releasekit.publish.build import Builds, artifact_folder, build_all, log_file, with_versions
-from releasekit.publish.ending import ending
+from releasekit.publish.build import Builds, artifact_folder, build_all, log_file
+from releasekit.publish.frame import opened, recorded
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
+from releasekit.publish.selection import Selection, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +30,6 @@ if TYPE_CHECKING:
 
     from releasekit.config import Config
     from releasekit.events import Event
-    from releasekit.model import Package, Workspace
     from releasekit.pins import Recovery
 
 MANIFEST = "manifest.json"
@@ -47,9 +41,7 @@ class DeliverRequest:
     root: Path
     config: Config
     out: Path
-    only: tuple[str, ...] = ()
-    """Names or ids; none means all."""
-    exclude: tuple[str, ...] = ()
+    selection: Selection = field(default_factory=Selection)
     lock_timeout: float = 0.0
 
 
@@ -60,77 +52,27 @@ async def deliver(
     note_recovery: Callable[[Recovery], None],
 ) -> RunState:
     """Build and inspect the packages; leave artifacts, hashes and logs in `out`, or nothing."""
-    home = journal_directory(request.root)
-    run_id = journal.new_run_id()
-    with hold(home, command="releasekit build", timeout=request.lock_timeout, run=run_id) as held:
-        recovery = pins.recover(held)
-        note_recovery(recovery)
-        recovery.require_done()
-        found = workspace.load(
-            request.root, exclude=request.config.exclude, roots=request.config.roots
-        )
-        found = await with_versions(found, request.config, held)
-        packages = select(found, request)
-        edits = pin_edits(found, packages, request.config.pins)
-        folder = home / "runs" / run_id
-        folder.mkdir(parents=True)
-        state = RunState()
-        with journal.Journal(folder / journal.FILE_NAME) as book:
-
-            def emit(event: Event) -> None:
-                book.append(event)
-                state.apply(event)
-                observe(event)
-
-            emit(_started(request.root, run_id, packages))
-            with ending(emit):
-                await _stages(
-                    Builds(
-                        workspace=found,
-                        config=request.config,
-                        packages=packages,
-                        edits=edits,
-                        held=held,
-                        folder=folder,
-                        emit=emit,
-                    ),
-                    state,
-                    request.out,
-                )
-            outcomes = {release.outcome for release in state.releases.values()}
-            emit(RunEnded(ok=outcomes <= GOOD_OUTCOMES))
-    return state
-
-
-def select(found: Workspace, request: DeliverRequest) -> tuple[Package, ...]:
-    """The publishable packages that were asked for, in the order of a release."""
-    packages = found.by_id()
-    wanted = {workspace.find_package(found, name) for name in request.only} or set(packages)
-    wanted -= {workspace.find_package(found, name) for name in request.exclude}
-    chosen = tuple(
-        packages[package]
-        for package in Graph.of(found).order()
-        if package in wanted and packages[package].publishable
-    )
-    if not chosen:
-        raise NothingToPublish(root=request.root)
-    for package in chosen:
-        if package.version is None:
-            raise UnknownVersion(package=package.id, manifest=package.manifest)
-    return chosen
-
-
-def _started(root: Path, run_id: str, packages: tuple[Package, ...]) -> RunStarted:
-    return RunStarted(
-        run=run_id,
-        command="build",
-        releasekit=__version__,
-        commit=git.head(root),
-        releases=tuple(
+    async with opened(
+        request, command="build", observe=observe, note_recovery=note_recovery
+    ) as this:
+        packages = select(this.workspace, request.selection, request.config.groups)
+        edits = pin_edits(this.workspace, packages, request.config.pins)
+        releases = [
             PlannedRelease(package=package.id, version=package.version or "", registry="")
             for package in packages
-        ),
-    )
+        ]
+        with recorded(this, releases) as record:
+            builds = Builds(
+                workspace=this.workspace,
+                config=request.config,
+                packages=packages,
+                edits=edits,
+                held=this.held,
+                folder=record.folder,
+                emit=record.emit,
+            )
+            await _stages(builds, record.state, request.out)
+    return record.state
 
 
 async def _stages(builds: Builds, state: RunState, out: Path) -> None:

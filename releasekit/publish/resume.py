@@ -5,6 +5,7 @@ A rebuild is rarely the same to the byte, and a registry keeps the first bytes i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 LAST = ""
 """Instead of a run's id: the last one."""
+UPLOADING = frozenset({"publish", "rehearse"})
+"""The commands that send files."""
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 
 
@@ -64,6 +67,15 @@ def run_folders(home: Path) -> list[Path]:
     )
 
 
+def torn_run(home: Path) -> str | None:
+    """The last run, where a kill or a power cut took the end of its journal."""
+    for folder in run_folders(home)[:1]:
+        with contextlib.suppress(DamagedJournal):  # `publish_runs` tells
+            if journal.read(folder / journal.FILE_NAME).torn:
+                return folder.name
+    return None
+
+
 def publish_runs(home: Path) -> Iterator[tuple[Path, RunState]]:
     """Newest first. A damaged journal of a publish stops here: it may tell of sent files."""
     for folder in run_folders(home):
@@ -72,10 +84,10 @@ def publish_runs(home: Path) -> Iterator[tuple[Path, RunState]]:
             state = journal.read_state(path)
         except DamagedJournal:
             began = journal.first_event(path)
-            if isinstance(began, RunStarted) and began.command != "publish":
+            if isinstance(began, RunStarted) and began.command not in UPLOADING:
                 continue  # it sent nothing
             raise
-        if state.command == "publish":
+        if state.command in UPLOADING:
             yield folder, state
 
 
