@@ -764,3 +764,19 @@ class KeptArtifactChanged(ReleaseKitError):
             f"`{file}` is not the file that run {run} has sent",
             hint="release a new version: the registry may hold the other bytes",
         )
+
+
+# Rehearsing
+
+
+class NotEmbedded(ReleaseKitError):
+    def __init__(self, *, package: str, address: str) -> None:
+        super().__init__(
+            f"a rehearsal would have sent {package} to {address}",
+            hint="nothing was sent; please report this: a rehearsal knows no registry but its own",
+        )
+
+
+class FolderTaken(UsageError):
+    def __init__(self, *, folder: Path) -> None:
+        super().__init__(f"`{folder}` is not empty", hint="name a folder that does not exist yet")

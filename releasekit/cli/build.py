@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from releasekit.cli.shell import Shell
-    from releasekit.events import RunState
+
+Ended = TypeVar("Ended")
 
 EXAMPLES = """\b
 Examples:
@@ -65,7 +66,7 @@ def build(
     )
     shell.start_logging()
     state = asyncio.run(
-        _until_signal(deliver(request, observe=reader(shell), note_recovery=shell.note_recovery))
+        until_signal(deliver(request, observe=reader(shell), note_recovery=shell.note_recovery))
     )
     if shell.output is Output.TEXT:
         shell.print_of_run(plain.summary(state, shell.style))
@@ -74,7 +75,7 @@ def build(
     raise typer.Exit(exit_code_of(state))
 
 
-async def _until_signal(run: Coroutine[Any, Any, RunState]) -> RunState:
+async def until_signal(run: Coroutine[Any, Any, Ended]) -> Ended:
     """A signal cancels the run: builds end, files go back, then we exit."""
     import asyncio
     import signal

@@ -56,6 +56,10 @@ class PublishRequest:
     lock_timeout: float = 0.0
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
+    command: str = "publish"
+    """The name that the journal, the lock and the summary give to the run."""
+    runs_in: Path | None = None
+    """Where runs are kept; None: with the lock, in the repository."""
 
     def settings_of(
         self, registry: str, named: Mapping[str, RegistrySettings]
@@ -99,8 +103,10 @@ async def run(
     from releasekit.net import http_client  # only uploads need HTTP; `build` starts without
 
     home = journal_directory(request.root)
+    kept_in = request.runs_in or home
     run_id = journal.new_run_id()
-    with hold(home, command="releasekit publish", timeout=request.lock_timeout, run=run_id) as held:
+    command = f"releasekit {request.command}"
+    with hold(home, command=command, timeout=request.lock_timeout, run=run_id) as held:
         recovery = pins.recover(held)
         note_recovery(recovery)
         recovery.require_done()
@@ -112,7 +118,7 @@ async def run(
         packages = found.by_id()
         async with http_client() as client:
             present = await _ask_registries(client, packages, registries)
-            kept = {} if request.fresh else kept_releases(home)
+            kept = {} if request.fresh else kept_releases(kept_in)
             plan = make_plan(found, Graph.of(found), present, kept)
             resumed = {
                 release.package: kept[key]
@@ -136,7 +142,7 @@ async def run(
                 raise Interrupted(
                     "nothing was published", hint="add `--yes` to go on without asking"
                 )
-            folder = home / "runs" / run_id
+            folder = kept_in / "runs" / run_id
             folder.mkdir(parents=True)
             take_over(resumed, folder)
             with journal.Journal(folder / journal.FILE_NAME) as book:
@@ -174,7 +180,7 @@ async def run(
                     state=state,
                     emit=emit,
                 )
-                emit(_started(this, run_id))
+                emit(_started(this, run_id, request.command))
                 control.tell(emit)
                 await _stages(this)
                 outcomes = {release.outcome for release in state.releases.values()}
@@ -218,11 +224,11 @@ async def _stages(run: Run) -> None:
     await upload_all(run)
 
 
-def _started(run: Run, run_id: str) -> RunStarted:
+def _started(run: Run, run_id: str, command: str) -> RunStarted:
     partly = tuple(release for release, _ in run.plan.partly_there)
     return RunStarted(
         run=run_id,
-        command="publish",
+        command=command,
         releasekit=__version__,
         commit=git.head(run.root),
         releases=(*run.plan.already_there, *partly, *run.plan.releases),

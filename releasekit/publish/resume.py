@@ -31,6 +31,8 @@ class Kept:
     artifacts: tuple[Artifact, ...]
 
 
+_UPLOADING = frozenset({"publish", "rehearse"})
+
 Key = tuple[str, str]
 """A package's id and its version."""
 
@@ -43,7 +45,7 @@ def kept_releases(home: Path) -> dict[Key, Kept]:
         if not (folder / journal.FILE_NAME).is_file():
             continue
         state = fold(journal.read(folder / journal.FILE_NAME).events)
-        if state.command != "publish":
+        if state.command not in _UPLOADING:
             continue
         for package, held in state.releases.items():
             key = (package, held.release.version)
