@@ -877,3 +877,19 @@ class PreflightFailed(ReleaseKitError):
             told = "".join(f"\n- {message}\n  hint: {hint}" for message, hint in problems)
             message, hint = f"{len(problems)} problems stand before this release:{told}", None
         super().__init__(message, hint=hint)
+
+
+# Rehearsing
+
+
+class NotEmbedded(ReleaseKitError):
+    def __init__(self, *, package: str, address: str) -> None:
+        super().__init__(
+            f"a rehearsal would have sent {package} to {address}",
+            hint="nothing was sent; please report this: a rehearsal knows no registry but its own",
+        )
+
+
+class FolderTaken(UsageError):
+    def __init__(self, *, folder: Path) -> None:
+        super().__init__(f"`{folder}` is not empty", hint="name a folder that does not exist yet")

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 class Screen:
     """What a person, a program and a CI log see of one run."""
 
-    def __init__(self, shell: Shell, root: Path, *, again: str) -> None:
+    def __init__(self, shell: Shell, root: Path, *, again: str, runs_in: Path | None) -> None:
         self.state = RunState()
         self._shell = shell
         self._root = root
+        self._runs_in = runs_in
         self._command = again
         self._folder: Path | None = None
         self._log = RunLog()
@@ -75,7 +76,7 @@ class Screen:
     def _start(self, event: RunStarted) -> None:
         from releasekit.lock import journal_directory
 
-        self._folder = journal_directory(self._root) / "runs" / event.run
+        self._folder = (self._runs_in or journal_directory(self._root)) / "runs" / event.run
         self._log.open(self._folder)
         if self._live is not None:
             self._live.keys = "q?la" if event.command == "build" else "pq+la?"

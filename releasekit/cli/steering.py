@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from releasekit import early
 from releasekit.errors import StoppedBySignal
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Approve = Callable[[Plan, Mapping[str, Registry]], bool]
     Start = Callable[[Screen], Coroutine[Any, Any, RunState]]
 
+Ended = TypeVar("Ended")
 # What is in flight may still end well; then whoever sent the signal loses patience.
 GRACE_SECONDS = 2.0
 
@@ -56,7 +57,7 @@ def run_and_show(shell: Shell, request: PublishRequest, *, approve: Approve) -> 
             control=control,
         )
 
-    return _show(shell, request.root, start, control)
+    return _show(shell, request.root, start, control, request.runs_in)
 
 
 def build_and_show(shell: Shell, request: DeliverRequest) -> RunState:
@@ -79,13 +80,19 @@ def exit_code_of(state: RunState) -> int:
     return 3 if stopped else 1
 
 
-def _show(shell: Shell, root: Path, start: Start, control: RunControl | None) -> RunState:
+def _show(
+    shell: Shell,
+    root: Path,
+    start: Start,
+    control: RunControl | None,
+    runs_in: Path | None = None,
+) -> RunState:
     import asyncio
 
     from releasekit.cli.screen import Screen
 
     shell.start_logging()
-    screen = Screen(shell, root, again=_this_command())
+    screen = Screen(shell, root, again=_this_command(), runs_in=runs_in)
     try:
         state = asyncio.run(_steered(screen, start, control))
     except StoppedBySignal:
@@ -99,6 +106,38 @@ def _show(shell: Shell, root: Path, start: Start, control: RunControl | None) ->
 
 def _this_command() -> str:
     return shlex.join(["releasekit", *sys.argv[1:]])
+
+
+async def until_signal(work: Coroutine[Any, Any, Ended]) -> Ended:
+    """A signal cancels the work, which clears up; then we exit."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    received: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        if not received:  # a second one must not interrupt the clearing up
+            task.cancel()
+        received.append(number)
+
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN  # nohup
+    ]
+    for number in numbers:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise StoppedBySignal(signal=received[0].name) from None
+        raise
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+        early.remember()
 
 
 async def _steered(screen: Screen, start: Start, control: RunControl | None) -> RunState:

@@ -9,7 +9,7 @@ import functools
 import importlib
 import pkgutil
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -172,6 +172,42 @@ def untold(share: float) -> None:
     """Nobody wants to know how far an upload has come."""
 
 
+class Verdict(StrEnum):
+    """How it went to install a published package where nothing else is, and to load it."""
+
+    OK = "ok"
+    NOT_PUBLISHED = "not published"
+    NOT_INSTALLED = "does not install"
+    MISSING_DEPENDENCY = "missing dependency"
+    LACKS_MODULE = "lacks a module"
+    NOT_LOADED = "installs but does not load"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    package: str
+    verdict: Verdict
+    words: str = ""
+    """What was loaded, or the last lines of the error."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRequest:
+    """Packages of one ecosystem that a registry on this machine serves, each to be tried alone."""
+
+    workspace: Workspace
+    packages: tuple[Package, ...]
+    registry: RegistrySettings
+    scratch: Path
+    environ: Mapping[str, str]
+    """Ours: settings for reading from upstream are taken from it, nothing else."""
+    slots: Slots
+    timeout: float
+    """Seconds for one package."""
+    finished: Callable[[Trial], None]
+
+
 class Registry(Protocol):
     """Where one package's artifacts go."""
 
@@ -245,6 +281,15 @@ class Ecosystem(Discovers, Protocol):
         self, choices: Sequence[Choice], workspace: Workspace, environ: Mapping[str, str]
     ) -> Mapping[str, Registry]:
         """By package id, where each goes; `environ` may hold the credentials."""
+
+    def upstreams(self, workspace: Workspace, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Where names that are not the workspace's own come from: by scope, `""` for the rest.
+
+        Empty where clients can look there themselves.
+        """
+
+    async def try_out(self, request: TrialRequest) -> None:
+        """Install each package in an environment of its own, load it, and tell how that went."""
 
 
 @functools.cache

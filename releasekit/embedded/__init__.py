@@ -1,6 +1,6 @@
 """Throwaway registries on loopback, for `demo`, for rehearsals and for the tests.
 
-Each is a child that picks its own port, knows no upstream and ends when we do.
+Each is a child that picks its own port and ends when we do. It knows no upstream unless told.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from releasekit import process
 from releasekit.config import RegistrySettings
+from releasekit.embedded.behaviour import VARIABLE, Behaviour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,24 +25,49 @@ _NPM_FOLDER = Path(__file__).parent / "npm"
 # `user:password`; in the environment, because everybody can read an argv.
 USER_VARIABLE = "RELEASEKIT_EMBEDDED_USER"
 NEEDS_NODE = "install Node.js and npm to run an npm registry here"
+_WELL_BEHAVED = Behaviour()
+
+
+@contextlib.contextmanager
+def throwaway_folder(prefix: str) -> Iterator[Path]:
+    """A temporary folder that goes when the block ends, however it ends: a child sees to it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    argv = [sys.executable, "-I", str(Path(__file__).parent / "sweeper.py"), str(folder)]
+    try:
+        log = folder / "sweeper.log"
+        with process.server(argv, cwd=folder.parent, env=os.environ, log=log):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def pypi_registry(
-    folder: Path, *, user: tuple[str, str] | None = None
+    folder: Path,
+    *,
+    user: tuple[str, str] | None = None,
+    behaviour: Behaviour = _WELL_BEHAVED,
 ) -> Iterator[RegistrySettings]:
     """A PyPI-like index that keeps its files in `folder`/packages, for one user or for all."""
     packages = folder / "packages"
     packages.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "releasekit.embedded.pypi", str(packages)]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", USER_VARIABLE: ":".join(user or ())}
+    environment = os.environ | {
+        "PYTHONUNBUFFERED": "1",
+        USER_VARIABLE: ":".join(user or ()),
+        VARIABLE: behaviour.to_json(),
+    }
     with process.server(argv, cwd=folder, env=environment, log=folder / "pypi.log") as address:
         yield RegistrySettings(upload_url=address, index_url=f"{address}simple/")
 
 
 @contextlib.contextmanager
 def npm_registry(
-    folder: Path, *, modules: Path | None = None, private: bool = False
+    folder: Path,
+    *,
+    modules: Path | None = None,
+    private: bool = False,
+    behaviour: Behaviour = _WELL_BEHAVED,
 ) -> Iterator[RegistrySettings]:
     """An npm registry that keeps its files in `folder`/storage; private: for its users alone."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +76,8 @@ def npm_registry(
     argv = [node, str(_NPM_FOLDER / "server.cjs"), str(installed), str(folder)]
     if private:
         argv.append("private")
-    with process.server(argv, cwd=folder, env=os.environ, log=folder / "npm.log") as address:
+    environment = os.environ | {VARIABLE: behaviour.to_json()}
+    with process.server(argv, cwd=folder, env=environment, log=folder / "npm.log") as address:
         yield RegistrySettings(url=address)
 
 

@@ -34,15 +34,7 @@ def select(
 ) -> tuple[Package, ...]:
     """The publishable packages that were asked for, in the order of a release."""
     packages = found.by_id()
-    wanted: set[str] = set()
-    for pattern in selection.packages:
-        wanted |= _matching(found, pattern)
-    for name in selection.groups:
-        wanted |= _group(found, name, groups)
-    if not selection.packages and not selection.groups:
-        wanted = set(packages)
-    for pattern in selection.exclude:
-        wanted -= _matching(found, pattern)
+    wanted = asked_for(found, selection, groups) - excluded(found, selection)
     chosen = tuple(
         packages[package]
         for package in Graph.of(found).order()
@@ -54,6 +46,26 @@ def select(
         if package.version is None:
             raise UnknownVersion(package=package.id, manifest=package.manifest)
     return chosen
+
+
+def asked_for(
+    found: Workspace, selection: Selection, groups: Mapping[str, tuple[str, ...]]
+) -> set[str]:
+    if not selection.packages and not selection.groups:
+        return {package.id for package in found.packages}
+    wanted: set[str] = set()
+    for pattern in selection.packages:
+        wanted |= _matching(found, pattern)
+    for name in selection.groups:
+        wanted |= _group(found, name, groups)
+    return wanted
+
+
+def excluded(found: Workspace, selection: Selection) -> set[str]:
+    unwanted: set[str] = set()
+    for pattern in selection.exclude:
+        unwanted |= _matching(found, pattern)
+    return unwanted
 
 
 def _matching(found: Workspace, pattern: str) -> set[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Pinner,
         Registry,
         Standing,
+        TrialRequest,
     )
     from releasekit.model import Finding, Package, PinPolicy, Workspace
 
@@ -85,6 +86,16 @@ class Node:
         from releasekit.ecosystems.node import registry
 
         return registry.registries_for(choices, workspace, environ)
+
+    def upstreams(self, workspace: Workspace, environ: Mapping[str, str]) -> Mapping[str, str]:
+        from releasekit.ecosystems.node import trial
+
+        return trial.upstreams(workspace, environ)
+
+    async def try_out(self, request: TrialRequest) -> None:
+        from releasekit.ecosystems.node import trial
+
+        await trial.try_out(request)
 
 
 ECOSYSTEM = Node()

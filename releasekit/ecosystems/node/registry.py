@@ -203,7 +203,7 @@ def registries_for(
     choices: Sequence[Choice], workspace: Workspace, environ: Mapping[str, str]
 ) -> dict[str, NpmRegistry]:
     """As configured, else as npm would choose; npm itself is asked once, if at all."""
-    default = functools.cache(functools.partial(_npm_default, workspace.root))
+    default = functools.cache(functools.partial(npm_default, workspace.root))
     read = functools.cache(functools.partial(Npmrc.read, environ=environ))
     found = {}
     for choice in choices:
@@ -274,7 +274,7 @@ def tarball_name(name: str, version: str) -> str:
     return f"{name.removeprefix('@').replace('/', '-')}-{version}.tgz"
 
 
-def _npm_default(root: Path) -> str:
+def npm_default(root: Path) -> str:
     npm = process.find_tool("npm", hint=NEEDS_NODE)
     return process.output([npm, "config", "get", "registry"], cwd=root).strip()
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Pinner,
         Registry,
         Standing,
+        TrialRequest,
     )
     from releasekit.model import Finding, Package, PinPolicy, Workspace
 
@@ -84,6 +85,18 @@ class Python:
             for choice in {choice.registry: choice for choice in choices}.values()
         }
         return {choice.package.id: shared[choice.registry] for choice in choices}
+
+    def upstreams(
+        self,
+        workspace: Workspace,  # noqa: ARG002 - uv takes several indexes, the first that knows a name
+        environ: Mapping[str, str],  # noqa: ARG002
+    ) -> Mapping[str, str]:
+        return {}
+
+    async def try_out(self, request: TrialRequest) -> None:
+        from releasekit.ecosystems.python import trial
+
+        await trial.try_out(request)
 
 
 ECOSYSTEM = Python()

@@ -1,0 +1,158 @@
+"""Each package in a folder of its own, by npm: what it does not declare is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from releasekit import process
+from releasekit.ecosystems import Trial, Verdict
+from releasekit.ecosystems.node import credentials
+from releasekit.ecosystems.node.credentials import Npmrc
+from releasekit.ecosystems.node.registry import npm_default
+from releasekit.ecosystems.node.tarball import NEEDS_NODE
+from releasekit.errors import ChildFailed, ChildTimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from releasekit.ecosystems import TrialRequest
+    from releasekit.model import Package, Workspace
+
+_LAST_LINES = 8
+_PROBE = Path(__file__).parent / "probe.cjs"
+_NOT_FOUND = re.compile(r"\b(E404|ETARGET)\b")
+_NO_MODULE = re.compile(r"Cannot find (?:package|module) '([^']+)'")
+
+
+def upstreams(workspace: Workspace, environ: Mapping[str, str]) -> dict[str, str]:
+    """npm's own registry for all names, and those of the workspace's scopes."""
+    npmrc = Npmrc.read(credentials.files_of(workspace.root, (), environ), environ)
+    found = {"": npm_default(workspace.root)}
+    for scope in _scopes(workspace):
+        if address := npmrc.registry_of(f"{scope}/any"):
+            found[scope] = address
+    return found
+
+
+async def try_out(request: TrialRequest) -> None:
+    npm = process.find_tool("npm", hint=NEEDS_NODE)
+    node = process.find_tool("node", hint=NEEDS_NODE)
+    settings = await asyncio.to_thread(_settings, request)
+    async with asyncio.TaskGroup() as group:
+        for number, package in enumerate(request.packages):
+            folder = request.scratch / str(number)
+            group.create_task(_in_turn(request, package, folder, (npm, node), settings))
+
+
+async def _in_turn(
+    request: TrialRequest, package: Package, folder: Path, tools: tuple[str, str], settings: str
+) -> None:
+    async with request.slots.taken() as free:
+        if free:
+            started = time.monotonic()
+            folder.mkdir(parents=True)  # noqa: ASYNC240 - one folder
+            verdict, words = await _tried(request, package, folder, tools, settings)
+            seconds = time.monotonic() - started
+            request.finished(
+                Trial(package=package.id, verdict=verdict, words=words, seconds=seconds)
+            )
+
+
+async def _tried(
+    request: TrialRequest, package: Package, folder: Path, tools: tuple[str, str], settings: str
+) -> tuple[Verdict, str]:
+    npm, node = tools
+    log, answer = folder / "log", folder / "answer.json"
+    (folder / "package.json").write_text('{"name": "trial", "private": true}\n', encoding="utf-8")
+    npmrc = folder / ".npmrc"
+    npmrc.touch(mode=0o600)
+    npmrc.write_text(settings, encoding="utf-8")
+    environ = _environment(request)
+    argv = [
+        *(npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"),
+        *("--no-update-notifier", "--fetch-retries=2", "--fetch-retry-mintimeout=1000"),
+        f"{package.name}@{package.version}",
+    ]
+    try:
+        await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+    except (ChildFailed, ChildTimedOut) as error:
+        words = process.read_tail(log) if log.exists() else error.message
+        missing = _NOT_FOUND.search(words)
+        return (Verdict.MISSING_DEPENDENCY if missing else Verdict.NOT_INSTALLED), _last(words)
+    program = folder / _PROBE.name  # beside node_modules: that is where Node looks
+    program.write_bytes(_PROBE.read_bytes())
+    argv = [node, str(program), package.name, str(answer)]
+    runs = process.build_environment(request.environ)
+    try:
+        await process.run(argv, cwd=folder, env=runs, log=log, timeout=request.timeout)
+        told = json.loads(answer.read_bytes())
+    except (ChildFailed, ChildTimedOut) as error:
+        return Verdict.NOT_LOADED, _last(f"{process.read_tail(log)}\n{error.message}")
+    except FileNotFoundError:
+        return Verdict.NOT_LOADED, "it ended Node before it was loaded"
+    return judged(told, package.name, folder)
+
+
+def judged(told: Mapping[str, Any], name: str, folder: Path) -> tuple[Verdict, str]:
+    """What the probe's answer means."""
+    if "failed" not in told:
+        return Verdict.OK, ", ".join(told["loaded"]) or f"{name} holds nothing to load"
+    words = f"{told['failed']}:\n{_first(told['words'])}"
+    if told["code"] == "LACKS_FILE":
+        return Verdict.LACKS_MODULE, words
+    missing = _NO_MODULE.search(told["words"])
+    if not missing or told["code"] not in {"MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND"}:
+        return Verdict.NOT_LOADED, words
+    wanted = missing[1]
+    own = str(folder / "node_modules" / name)
+    inside = wanted.startswith((".", own, f"{name}/")) or wanted == name
+    return (Verdict.LACKS_MODULE if inside else Verdict.MISSING_DEPENDENCY), words
+
+
+def _scopes(workspace: Workspace) -> list[str]:
+    names = (package.name for package in workspace.packages if package.ecosystem == "node")
+    return sorted({name.partition("/")[0] for name in names if name.startswith("@")})
+
+
+def _settings(request: TrialRequest) -> str:
+    """The repository's .npmrc, but the workspace's own names come from the embedded registry alone.
+
+    npm knows registries for scopes, not for names: where a name has no scope, every name is asked
+    of the embedded registry, which asks upstream for those that are not the workspace's own.
+    """
+    own = [package for package in request.workspace.packages if package.ecosystem == "node"]
+    address = request.registry.url or ""
+    default = (
+        npm_default(request.workspace.root)
+        if all(package.name.startswith("@") for package in own)
+        else address
+    )
+    file = request.workspace.root / ".npmrc"
+    theirs = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    scopes = [f"{scope}:registry={address}" for scope in _scopes(request.workspace)]
+    return "\n".join([theirs, f"registry={default}", *scopes, ""])
+
+
+def _environment(request: TrialRequest) -> dict[str, str]:
+    """The registry is the .npmrc's affair here; `offline` would shut out loopback, too."""
+    environ = process.build_environment(request.environ)
+    for name in ("npm_config_registry", "npm_config_offline"):
+        environ.pop(name, None)
+    for name, value in request.environ.items():
+        if name.lower() == "npm_config_userconfig" and value:
+            environ[name] = value
+    return environ
+
+
+def _last(text: str) -> str:
+    return "\n".join([line for line in text.splitlines() if line.strip()][-_LAST_LINES:])
+
+
+def _first(text: str) -> str:
+    """JavaScript says it first and shows the stack after."""
+    return "\n".join([line for line in text.splitlines() if line.strip()][:_LAST_LINES])

@@ -1,0 +1,329 @@
+"""The whole release against throwaway registries: the same `publish`, then everything back again.
+
+Nothing here can reach a configured registry: the request that is run knows no other registries than
+the embedded ones, and no environment to take a credential from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from releasekit import embedded, journal
+from releasekit.ecosystems import Trial, TrialRequest, Verdict, all_ecosystems
+from releasekit.embedded.behaviour import Behaviour
+from releasekit.errors import NotEmbedded, NothingToPublish, ReleaseKitError
+from releasekit.events import (
+    GOOD_OUTCOMES,
+    BuildFinished,
+    BuildStarted,
+    Confirmed,
+    Outcome,
+    UploadSent,
+)
+from releasekit.graph import reach
+from releasekit.model import Order
+from releasekit.publish import PublishRequest
+from releasekit.publish import registries as registry_choice
+from releasekit.publish.selection import asked_for, excluded
+from releasekit.workers import Slots, width_of_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from releasekit.config import Config, RegistrySettings
+    from releasekit.ecosystems import Registry
+    from releasekit.embedded.behaviour import Fault
+    from releasekit.events import Artifact, RunState
+    from releasekit.model import Package, Workspace
+    from releasekit.plan import Plan
+    from releasekit.publish.selection import Selection
+
+TRIAL_TIMEOUT = 600.0
+NEW_PROJECTS_A_DAY = 4
+_NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What is rehearsed and where."""
+
+    found: Workspace
+    config: Config
+    packages: tuple[Package, ...]
+    """Those that are published and tried, all of them publishable."""
+    left_out: Mapping[str, str]
+    """Publishable packages that were asked for and cannot be rehearsed here, and why."""
+    folder: Path
+    """Throwaway; outside of the repository."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """An artifact and how long it took from the first byte to the hash that came back."""
+
+    artifact: Artifact
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """How one package did, from its build to its import."""
+
+    package: str
+    version: str
+    trial: Trial
+    artifacts: tuple[Timed, ...] = ()
+    build_seconds: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.trial.verdict is Verdict.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misbehaviour:
+    """What the registries shall do wrong, by the id of a package."""
+
+    latency: float = 0.0
+    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
+
+
+def select(found: Workspace, config: Config, folder: Path, selection: Selection) -> Rehearsal:
+    """What was asked for and all that it needs; not what needs something that was excluded."""
+    packages = found.by_id()
+    needs: dict[str, list[str]] = {name: [] for name in packages}
+    needed_by: dict[str, list[str]] = {name: [] for name in packages}
+    for edge in found.edges:
+        if edge.order is not Order.NONE:
+            needs[edge.source].append(edge.target)
+            needed_by[edge.target].append(edge.source)
+    asked = asked_for(found, selection, config.groups)
+    wanted = asked | reach(needs, tuple(asked))
+    unwanted = excluded(found, selection)
+    wanted -= unwanted | reach(needed_by, tuple(unwanted))
+    chosen = [packages[name] for name in sorted(wanted) if packages[name].publishable]
+    if not chosen:
+        raise NothingToPublish(root=found.root)
+    left_out = {}
+    if lacking := embedded.node_missing():
+        reason = f"`{lacking}` is not on this machine, and the npm registry needs it"
+        left_out = {package.id: reason for package in chosen if package.ecosystem == _NODE}
+    return Rehearsal(
+        found=found,
+        config=config,
+        packages=tuple(package for package in chosen if package.id not in left_out),
+        left_out=left_out,
+        folder=folder,
+    )
+
+
+@contextlib.contextmanager
+def registries(
+    rehearsal: Rehearsal, misbehaviour: Misbehaviour
+) -> Iterator[dict[str, RegistrySettings]]:
+    """By its name, one for each ecosystem that is rehearsed, for as long as the block runs."""
+    used = {package.ecosystem for package in rehearsal.packages}
+    with contextlib.ExitStack() as stack:
+        running = {}
+        for world in all_ecosystems():
+            if world.name not in used:
+                continue
+            upstreams = dict(world.upstreams(rehearsal.found, os.environ))
+            own = [one for one in rehearsal.found.packages if one.ecosystem == world.name]
+            told = Behaviour(
+                latency=misbehaviour.latency,
+                faults={
+                    package.name: misbehaviour.faults[package.id]
+                    for package in own
+                    if package.id in misbehaviour.faults
+                },
+                own=tuple(sorted({package.name for package in own})),
+                upstream=upstreams.pop("", None),
+                scopes=upstreams,
+            )
+            start = embedded.npm_registry if world.name == _NODE else embedded.pypi_registry
+            server = start(rehearsal.folder / world.registry, behaviour=told)
+            running[world.registry] = stack.enter_context(server)
+        yield running
+
+
+def request_for(
+    rehearsal: Rehearsal, running: Mapping[str, RegistrySettings], *, lock_timeout: float = 0.0
+) -> PublishRequest:
+    """The same as `publish` would run, with the embedded registries for all the others."""
+    chosen = {package.id for package in rehearsal.packages}
+    others = sorted({package.id for package in rehearsal.found.packages} - chosen)
+    config = replace(
+        rehearsal.config,
+        exclude=(*rehearsal.config.exclude, *others),
+        registries={},
+        packages={
+            pattern: replace(settings, registry="")
+            for pattern, settings in rehearsal.config.packages.items()
+        },
+    )
+    return PublishRequest(
+        root=rehearsal.found.root,
+        config=config,
+        registries=running,
+        environ={},
+        lock_timeout=lock_timeout,
+        command="rehearse",
+        runs_in=rehearsal.folder,
+    )
+
+
+def approval(
+    running: Mapping[str, RegistrySettings],
+) -> Callable[[Plan, Mapping[str, Registry]], bool]:
+    """The last look before a rehearsal begins: every address is one of the embedded registries'."""
+    embedded_ones = {settings.upload_url or settings.url for settings in running.values()}
+
+    def approve(plan: Plan, chosen: Mapping[str, Registry]) -> bool:
+        for release in plan.releases:
+            address = chosen[release.package].address
+            if address not in embedded_ones:
+                raise NotEmbedded(package=release.package, address=address)
+        return True
+
+    return approve
+
+
+async def try_all(
+    rehearsal: Rehearsal,
+    state: RunState,
+    running: Mapping[str, RegistrySettings],
+    finished: Callable[[Trial], None],
+) -> dict[str, Trial]:
+    """Install and load what was published, each alone, as wide as the machine."""
+    trials: dict[str, Trial] = {}
+
+    def note(trial: Trial) -> None:
+        trials[trial.package] = trial
+        finished(trial)
+
+    slots = Slots(width_of_machine())
+    async with asyncio.TaskGroup() as group:
+        for world in all_ecosystems():
+            packages = tuple(
+                # As it was released: only a build may have known the version.
+                replace(package, version=state.releases[package.id].release.version)
+                for package in rehearsal.packages
+                if package.ecosystem == world.name
+                and package.id in state.releases
+                and state.releases[package.id].outcome in GOOD_OUTCOMES
+            )
+            if packages:
+                request = TrialRequest(
+                    workspace=rehearsal.found,
+                    packages=packages,
+                    registry=running[world.registry],
+                    scratch=rehearsal.folder / "trials" / world.name,
+                    environ=os.environ,
+                    slots=slots,
+                    timeout=TRIAL_TIMEOUT,
+                    finished=note,
+                )
+                group.create_task(world.try_out(request))
+    return trials
+
+
+def verdicts(
+    rehearsal: Rehearsal, state: RunState, trials: Mapping[str, Trial]
+) -> tuple[Verdicts, ...]:
+    """One for every package that was asked for, in the order of the release."""
+    builds, uploads = _times(rehearsal.folder)
+    found = []
+    for package, release in state.releases.items():
+        trial = trials.get(package) or Trial(
+            package=package, verdict=Verdict.NOT_PUBLISHED, words=_why(state, package)
+        )
+        found.append(
+            Verdicts(
+                package=package,
+                version=release.release.version,
+                trial=trial,
+                artifacts=tuple(
+                    Timed(artifact=artifact, seconds=uploads.get((package, artifact.file)))
+                    for artifact in release.artifacts
+                ),
+                build_seconds=builds.get(package),
+            )
+        )
+    by_id = rehearsal.found.by_id()
+    for package, reason in rehearsal.left_out.items():
+        trial = Trial(package=package, verdict=Verdict.NOT_PUBLISHED, words=reason)
+        version = by_id[package].version or ""
+        found.append(Verdicts(package=package, version=version, trial=trial))
+    return tuple(found)
+
+
+def _why(state: RunState, package: str) -> str:
+    release = state.releases[package]
+    if release.outcome is Outcome.BLOCKED:
+        return f"it needs {release.blocked_by}"
+    return release.reason or str(release.outcome or "the run ended before it")
+
+
+def _times(folder: Path) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+    """How long builds and uploads took, by the journals of this rehearsal's runs."""
+    started: dict[str, float] = {}
+    sent: dict[tuple[str, str], float] = {}
+    builds: dict[str, float] = {}
+    uploads: dict[tuple[str, str], float] = {}
+    for file in sorted((folder / "runs").glob(f"*/{journal.FILE_NAME}")):
+        for event in journal.read(file).events:
+            match event:
+                case BuildStarted():
+                    started[event.package] = event.at
+                case BuildFinished() if event.package in started:
+                    builds.setdefault(event.package, event.at - started[event.package])
+                case UploadSent():
+                    sent.setdefault((event.package, event.file), event.at)
+                case Confirmed(package=package, file=name) if (package, name) in sent:
+                    uploads.setdefault((package, name), event.at - sent[package, name])
+    return builds, uploads
+
+
+def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
+    """What a real publish would do otherwise, as far as this machine alone can tell."""
+    request = PublishRequest(root=rehearsal.found.root, config=rehearsal.config)
+    by_id = {package.id: package for package in rehearsal.packages}
+    try:
+        chosen = registry_choice.choose(request, rehearsal.found, rehearsal.packages)
+    except ReleaseKitError as error:
+        return (f"it would stop before it begins: {error.message}",)
+    groups: dict[tuple[str, str, str], list[Package]] = {}
+    for package, registry in chosen.items():
+        key = (registry.name, registry.address, _credential(registry))
+        groups.setdefault(key, []).append(by_id[package])
+    told = []
+    for (name, address, credential), packages in groups.items():
+        told.append(f"{_count(packages)} would go to {name}, {address}, {credential}")
+        if name == "pypi" and len(packages) > NEW_PROJECTS_A_DAY:
+            told.append(
+                f"{name} may take no more than {NEW_PROJECTS_A_DAY} new projects a day;"
+                " it was not asked which of them it knows"
+            )
+    told.append("versions that a registry holds already would be left alone; none was asked")
+    return tuple(told)
+
+
+def _count(packages: list[Package]) -> str:
+    return packages[0].id if len(packages) == 1 else f"{len(packages)} packages"
+
+
+def _credential(registry: Registry) -> str:
+    access = getattr(registry, "access", None)
+    if getattr(access, "found", None) is not None:
+        return f"with the credential from {access.found.source}"  # type: ignore[union-attr]
+    if getattr(access, "minter", None) is not None:
+        return "by trusted publishing"
+    if getattr(access, "search", None) is not None:
+        return "with a credential of the keyring, if it holds one: no other was found"
+    return "but no credential was found"
