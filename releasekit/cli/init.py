@@ -53,6 +53,7 @@ def commented_config(found: Workspace) -> str:
         BuildSettings,
         Config,
         InspectSettings,
+        JournalSettings,
         PackageSettings,
         PinSettings,
         RegistrySettings,
@@ -71,7 +72,12 @@ def commented_config(found: Workspace) -> str:
                 f"# {option.metadata['help']}",
                 f"# {name} = {option.metadata['example']}",
             ]
-    sections = {"pins": PinSettings, "build": BuildSettings, "inspect": InspectSettings}
+    sections = {
+        "pins": PinSettings,
+        "build": BuildSettings,
+        "inspect": InspectSettings,
+        "journal": JournalSettings,
+    }
     for title, section in sections.items():
         lines += ["", f"# [{title}]"]
         for option in fields(section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +12,13 @@ from typer.core import TyperCommand
 from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from releasekit.cli.shell import Shell
     from releasekit.config import RegistrySettings
     from releasekit.ecosystems import Registry
     from releasekit.plan import Plan
+    from releasekit.publish import Approve
 
 EXAMPLES = """\b
 Examples:
@@ -124,11 +124,12 @@ def publish(
     raise typer.Exit(exit_code_of(state))
 
 
-def approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Registry]], bool]:
+def approval(shell: Shell, *, yes: bool) -> Approve:
+    from releasekit.cli.question import confirmed
     from releasekit.cli.shell import Output
     from releasekit.ui.text import clean
 
-    def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
+    async def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
         if shell.output is Output.TEXT:
             there = f", {len(plan.already_there)} already there" if plan.already_there else ""
             shell.print_of_run(f"{len(plan.releases)} to publish{there}, in this order:")
@@ -137,9 +138,7 @@ def approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Registr
                 shell.print_of_run(clean(f"  {release.package} {release.version} → {where}"))
         if yes:
             return True
-        if not (sys.stdin and sys.stdin.isatty()):
-            return False
-        return typer.confirm("Publish?", default=False, err=True)
+        return await confirmed(shell, "Publish?")
 
     return approve
 

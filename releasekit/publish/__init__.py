@@ -21,7 +21,7 @@ from releasekit.events import (
     Stage,
     StageStarted,
 )
-from releasekit.publish import receipts
+from releasekit.publish import receipts, retention
 from releasekit.publish import state as state_folder
 from releasekit.publish.build import NOT_YET, Builds, build_all
 from releasekit.publish.frame import opened, recorded
@@ -32,7 +32,7 @@ from releasekit.publish.selection import Selection
 from releasekit.secrets import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
 
     import httpx
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from releasekit.publish.frame import Opened, Record
     from releasekit.publish.prepare import Prepared
     from releasekit.publish.resume import Kept
+
+    Approve = Callable[[Plan, Mapping[str, Registry]], Awaitable[bool]]
 
 TORN = "ends within a line, as a kill or a power cut leaves it; nothing before it is in doubt"
 
@@ -62,6 +64,8 @@ class PublishRequest:
     concurrency: int | None = None
     """How many uploads at once, unless a person changes it meanwhile."""
     lock_timeout: float = 0.0
+    again: str = ""
+    """The command line that continues it."""
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
     resume: str | None = None
@@ -115,7 +119,7 @@ async def run(
     request: PublishRequest,
     *,
     observe: Callable[[Event], None],
-    approve: Callable[[Plan, Mapping[str, Registry]], bool],
+    approve: Approve,
     note_recovery: Callable[[Recovery], None],
     control: RunControl,
 ) -> RunState:
@@ -135,6 +139,7 @@ async def run(
         command=request.command,
         observe=observe,
         note_recovery=note_recovery,
+        control=control,
         runs_in=request.runs_in,
     )
     async with frame as this, http_client(max(POOL_SIZE, wanted or 0)) as client:
@@ -144,9 +149,9 @@ async def run(
                 state_folder.exchange(request.state, this.home)
         torn = torn_run(this.home)
         earlier = None if request.resume is None else run_to_resume(this.home, request.resume)
-        observe(StageStarted(stage=Stage.PREFLIGHT))
+        this.observe(StageStarted(stage=Stage.PREFLIGHT))
         prepared = await prepare(request, this, client, earlier)
-        _require_approval(prepared, approve)
+        await _require_approval(prepared, approve)
         take_over(prepared.resumed, this.folder)
         copy = None if request.state is None else request.state / "runs" / this.run
         with (
@@ -159,6 +164,9 @@ async def run(
             for warning in prepared.warnings:
                 record.emit(Noted(package=warning.package, message=warning.message))
             await _stages(_run(request, this, client, prepared, record, control, copy))
+        if record.state.ok:
+            keep = request.config.journal.keep_runs
+            await asyncio.to_thread(retention.tidy, this.home, keep, state=request.state)
     return record.state
 
 
@@ -179,10 +187,8 @@ def _receipts_at_the_end(
             receipts.write(request.receipts, journal.read(path).events, addresses)
 
 
-def _require_approval(
-    prepared: Prepared, approve: Callable[[Plan, Mapping[str, Registry]], bool]
-) -> None:
-    if prepared.plan.releases and not approve(prepared.plan, prepared.registries):
+async def _require_approval(prepared: Prepared, approve: Approve) -> None:
+    if prepared.plan.releases and not await approve(prepared.plan, prepared.registries):
         raise Interrupted("nothing was published", hint="add `--yes` to go on without asking")
 
 

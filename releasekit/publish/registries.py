@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from releasekit.model import Package, Workspace
     from releasekit.publish import PublishRequest
 
-_WORDS = ("words", "reason", "hint")
+_WORDS = ("words", "reason", "hint", "again")
 
 
 def choose(
