@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from releasekit import process
-from releasekit.access import Access
-from releasekit.config import TrustedPublishing
+from releasekit.access import TRUSTED, Access
+from releasekit.attestations import Attestor, Signing
+from releasekit.config import Attestations, TrustedPublishing
 from releasekit.ecosystems import Answer, Confirmation, Presence, untold
-from releasekit.ecosystems.node import credentials, trusted
+from releasekit.ecosystems.node import credentials, provenance, trusted
 from releasekit.ecosystems.node.credentials import Npmrc
 from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
-from releasekit.errors import CredentialRefused, OddAnswer, TagNeeded
+from releasekit.errors import CredentialRefused, OddAnswer, SigningRefused, TagNeeded
 from releasekit.net import request_with_retry, send
 from releasekit.secrets import origin, redact, split_url
 
@@ -50,6 +51,9 @@ class NpmRegistry:
     """`public` or `restricted`, where that was asked for."""
     access: Access = field(default_factory=Access, repr=False)
     confirmation: Confirmation = field(default_factory=Confirmation)
+    signing: Signing = field(default_factory=Signing)
+    repository: object = None
+    """As the package.json writes it."""
 
     def refusal(self, package: Package) -> TagNeeded | None:
         version = package.version or ""
@@ -82,6 +86,66 @@ class NpmRegistry:
                 words=redact(_words(answer)),
             )
         return None
+
+    async def attestor(self, client: httpx.AsyncClient, package: Package) -> Attestor | None:
+        """npm's own rules; where it is not required, only trusted publishing brings provenance."""
+        signing, trusted_only = self.signing, not self.signing.required
+        if signing.wish is Attestations.NEVER:
+            return None
+        if trusted_only and not (signing.is_offered and await self.access.source() == TRUSTED):
+            return None
+        signing.require_signer(self.name)
+        provenance.require_source(
+            package.id, self.repository, signing.environ, required=signing.required
+        )
+        if not trusted_only:
+            await self._require_public(client, package)
+        return Attestor(
+            signing=signing,
+            suffix=provenance.SUFFIX,
+            needs_public_source=True,
+            sign=functools.partial(provenance.sign, environ=signing.environ),
+            check=provenance.check,
+            ready=functools.partial(self._ready, package=package) if trusted_only else None,
+        )
+
+    async def _ready(self, client: httpx.AsyncClient, package: Package) -> None:
+        """Whether this registry does trusted publishing, as npm itself finds out."""
+        token = await self.access.minter.credential(client) if self.access.minter else None
+        if token is None:
+            raise SigningRefused(
+                what=package.id,
+                problem=f"`{self.name}` has no trusted publishing",
+                hint='set `attestations = "never"` there, or `always` if it takes provenance',
+                required=False,
+            )
+        await self._require_public(client, package, token.headers)
+
+    async def _require_public(
+        self, client: httpx.AsyncClient, package: Package, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """A name without a scope is public; of others the registry tells, once it knows them."""
+        asked = self.package_access
+        if asked == "public" or (asked is None and not package.name.startswith("@")):
+            return
+        public = False
+        if asked is None:
+            answer = await request_with_retry(
+                client,
+                f"{self.address}-/package/{quote(package.name, safe='@')}/visibility",
+                headers=headers or await self.access.read_headers(),
+            )
+            try:
+                public = answer.status_code == _OK and answer.json().get("public") is True
+            except (ValueError, AttributeError):
+                public = False
+        if not public:
+            raise SigningRefused(
+                what=package.id,
+                problem="npm takes provenance of public packages alone, and this one is new or not",
+                hint='write `"publishConfig": { "access": "public" }` in its package.json',
+                required=self.signing.required,
+            )
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = self._document(package.name)
@@ -157,7 +221,17 @@ class NpmRegistry:
                 }
             },
         }
-        return _Document(head=head, attachment=attachment, file=file, length=length)
+        beside = file.with_name(file.name + provenance.SUFFIX)
+        bundle = None
+        if self.signing.wish is not Attestations.NEVER and beside.exists():
+            bundle = beside.read_text(encoding="utf-8")
+        return _Document(
+            head=head,
+            attachment=attachment,
+            file=file,
+            length=length,
+            attached=_attached(f"{name}-{version}.sigstore", bundle) if bundle else "",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +242,8 @@ class _Document:
     attachment: str
     file: Path
     length: int
+    attached: str = ""
+    """What is attached before the tarball, as JSON members."""
 
     @property
     def size(self) -> int:
@@ -185,7 +261,13 @@ class _Document:
         name = json.dumps(self.attachment)
         head = json.dumps(self.head, separators=(",", ":"))
         kind = f'"content_type":"application/octet-stream","length":{self.length}'
-        return f'{head[:-1]},"_attachments":{{{name}:{{{kind},"data":"'.encode()
+        return f'{head[:-1]},"_attachments":{{{self.attached}{name}:{{{kind},"data":"'.encode()
+
+
+def _attached(name: str, bundle: str) -> str:
+    kind = json.loads(bundle)["mediaType"]
+    body = {"content_type": kind, "data": bundle, "length": len(bundle.encode())}
+    return f"{json.dumps(name)}:{json.dumps(body, separators=(',', ':'))},"
 
 
 def _digests(file: Path) -> tuple[str, str, int]:
@@ -223,9 +305,11 @@ def registries_for(
             name=name,
             address=address,
             tag=choice.tag or publish.get("tag"),
-            package_access=choice.access,
+            package_access=choice.access or publish.get("access"),
             confirmation=Confirmation.of(address, choice.settings),
             access=_access(name, address, package.name, npmrc, environ, in_address, trust),
+            signing=Signing.of(choice.settings, environ),
+            repository=manifest.get("repository"),
         )
     return found
 

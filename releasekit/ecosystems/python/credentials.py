@@ -6,15 +6,14 @@ uv's and twine's variables where they are meant for it, `.pypirc`, and last the 
 
 from __future__ import annotations
 
-import asyncio
 import configparser
-import threading
 from typing import TYPE_CHECKING
 
 import structlog
 
 from releasekit.errors import UnreadableCredentials
 from releasekit.secrets import Credential, hide, origin, variable_part
+from releasekit.workers import detached
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,22 +125,11 @@ def _sections(name: str, address: str, file: Path) -> list[tuple[str, dict[str, 
 async def from_keyring(
     address: str, username: str | None, *, seconds: float = KEYRING_SECONDS
 ) -> Credential | None:
-    """Asked in a thread that nobody waits for in the end: a backend may wait for a person."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Credential | None] = loop.create_future()
-
-    def settle(credential: Credential | None) -> None:
-        if not answer.done():
-            answer.set_result(credential)
-
-    def ask() -> None:
-        credential = _ask_keyring(address, username)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, credential)
-
-    threading.Thread(target=ask, name="keyring", daemon=True).start()
+    """A backend may wait for a person; we do not."""
     try:
-        return await asyncio.wait_for(answer, seconds)
+        return await detached(
+            lambda: _ask_keyring(address, username), seconds=seconds, name="keyring"
+        )
     except TimeoutError:
         log.warning("keyring gave no answer", address=address, seconds=seconds)
         return None
