@@ -274,7 +274,7 @@ class TrustingSigstore:
         note = f"tests - 1\n1\n{_text(root)}\n"
         stamp = log[:4] + self._log_key.sign(note.encode(), ec.ECDSA(hashes.SHA256()))
         proof = {
-            "checkpoint": f"{note}\n— tests {_text(stamp)}\n",
+            "checkpoint": f"{note}\n— 127.0.0.1 {_text(stamp)}\n",
             "hashes": [],
             "logIndex": 0,
             "rootHash": root.hex(),

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from releasekit.attestations import Signed
-from releasekit.ecosystems.node.tarball import read_manifest
+from releasekit.ecosystems.node.tarball import read_manifest, without_build
 from releasekit.errors import SigningRefused, WrongAttestation
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _subject(file: Path) -> tuple[str, str]:
     name = re.sub("^@", "%40", manifest["name"])
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha512").hexdigest()
-    return f"pkg:npm/{name}@{manifest['version']}", digest
+    return f"pkg:npm/{name}@{without_build(manifest['version'])}", digest
 
 
 def _of_github(subject: list[dict[str, Any]], environ: Mapping[str, str]) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
-import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from releasekit import process
@@ -18,13 +17,14 @@ from releasekit.config import Attestations, TrustedPublishing
 from releasekit.ecosystems import Answer, Confirmation, Presence, untold
 from releasekit.ecosystems.node import credentials, provenance, trusted
 from releasekit.ecosystems.node.credentials import Npmrc
-from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
+from releasekit.ecosystems.node.document import document
+from releasekit.ecosystems.node.tarball import NEEDS_NODE, without_build
 from releasekit.errors import CredentialRefused, OddAnswer, SigningRefused, TagNeeded
 from releasekit.net import request_with_retry, send
 from releasekit.secrets import origin, redact, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import httpx
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 _OK = 200
 _NOT_FOUND = 404
-# A multiple of three, so that the pieces of base64 make one text.
-_CHUNK = 3 << 14
-_AFTER = b'"}}}'
 _REFUSED = frozenset({401, 403})
 
 
@@ -156,7 +153,7 @@ class NpmRegistry:
             return Presence(registry=self.name, files={})
         if answer.status_code != _OK:
             raise OddAnswer(url=url, status=answer.status_code, words=redact(answer.text))
-        version = answer.json().get("versions", {}).get(package.version)
+        version = answer.json().get("versions", {}).get(without_build(package.version or ""))
         if version is None:
             return Presence(registry=self.name, files={})
         return Presence(
@@ -171,7 +168,16 @@ class NpmRegistry:
         file: Path,
         told: Callable[[float], None] = untold,
     ) -> Answer:
-        document = await asyncio.to_thread(self._publish_document, file)
+        beside = file.with_name(file.name + provenance.SUFFIX)
+        wanted = self.signing.wish is not Attestations.NEVER and beside.exists()
+        made = await asyncio.to_thread(
+            document,
+            file,
+            address=self.address,
+            tag=self.tag,
+            access=self.package_access,
+            bundle=beside.read_text(encoding="utf-8") if wanted else None,
+        )
         url = self._document(package.name)
 
         async def put(headers: Mapping[str, str]) -> httpx.Response:
@@ -179,8 +185,8 @@ class NpmRegistry:
                 client,
                 "PUT",
                 url,
-                pieces=document.pieces(),
-                size=document.size,
+                pieces=made.pieces(),
+                size=made.size,
                 headers={"Content-Type": "application/json", **headers},
                 told=told,
             )
@@ -195,90 +201,6 @@ class NpmRegistry:
 
     def _document(self, name: str) -> str:
         return self.address + quote(name, safe="@")
-
-    def _publish_document(self, file: Path) -> _Document:
-        manifest = read_manifest(file)
-        name, version = manifest["name"], manifest["version"]
-        settings = manifest.get("publishConfig") or {}
-        tag = self.tag or settings.get("tag") or "latest"
-        attachment = f"{name}-{version}.tgz"
-        sha512, sha1, length = _digests(file)
-        head = {
-            "_id": name,
-            "name": name,
-            "description": manifest.get("description"),
-            "dist-tags": {tag: version},
-            "access": self.package_access or settings.get("access"),
-            "versions": {
-                version: {
-                    **manifest,
-                    "_id": f"{name}@{version}",
-                    "dist": {
-                        "integrity": f"sha512-{sha512}",
-                        "shasum": sha1,
-                        "tarball": f"{self.address}{name}/-/{attachment}",
-                    },
-                }
-            },
-        }
-        beside = file.with_name(file.name + provenance.SUFFIX)
-        bundle = None
-        if self.signing.wish is not Attestations.NEVER and beside.exists():
-            bundle = beside.read_text(encoding="utf-8")
-        return _Document(
-            head=head,
-            attachment=attachment,
-            file=file,
-            length=length,
-            attached=_attached(f"{name}-{version}.sigstore", bundle) if bundle else "",
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Document:
-    """What npm PUTs: JSON with the tarball, read on the way, in base64 as its last value."""
-
-    head: dict[str, Any]
-    attachment: str
-    file: Path
-    length: int
-    attached: str = ""
-    """What is attached before the tarball, as JSON members."""
-
-    @property
-    def size(self) -> int:
-        encoded = -(-self.length // 3) * 4
-        return len(self._before()) + encoded + len(_AFTER)
-
-    def pieces(self) -> Iterator[bytes]:
-        yield self._before()
-        with self.file.open("rb") as content:
-            while chunk := content.read(_CHUNK):
-                yield base64.b64encode(chunk)
-        yield _AFTER
-
-    def _before(self) -> bytes:
-        name = json.dumps(self.attachment)
-        head = json.dumps(self.head, separators=(",", ":"))
-        kind = f'"content_type":"application/octet-stream","length":{self.length}'
-        return f'{head[:-1]},"_attachments":{{{self.attached}{name}:{{{kind},"data":"'.encode()
-
-
-def _attached(name: str, bundle: str) -> str:
-    kind = json.loads(bundle)["mediaType"]
-    body = {"content_type": kind, "data": bundle, "length": len(bundle.encode())}
-    return f"{json.dumps(name)}:{json.dumps(body, separators=(',', ':'))},"
-
-
-def _digests(file: Path) -> tuple[str, str, int]:
-    # The registry's protocol asks for SHA-1 beside the integrity.
-    sha512, sha1, length = hashlib.sha512(), hashlib.sha1(usedforsecurity=False), 0
-    with file.open("rb") as content:
-        while chunk := content.read(_CHUNK):
-            sha512.update(chunk)
-            sha1.update(chunk)
-            length += len(chunk)
-    return base64.b64encode(sha512.digest()).decode(), sha1.hexdigest(), length
 
 
 def registries_for(
