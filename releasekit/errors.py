@@ -788,9 +788,13 @@ class QuotaReached(DoNotRetry):
 class NotAuthorised(DoNotRetry):
     def __init__(self, *, package: str, file: str, words: str, credential: str = "") -> None:
         which = f" ({credential})" if credential else ""
+        hint = f"check the credential for {package}{which}"
+        if credential == "trusted publishing":
+            # The token is good; it is not for this project.
+            hint = f"register this repository and workflow as a trusted publisher of {package}, too"
         super().__init__(
             f"the registry does not let us publish `{file}`: {words}",
-            hint=f"check the credential for {package}{which}, then run `releasekit publish` again",
+            hint=f"{hint}, then run `releasekit publish` again",
         )
 
 
