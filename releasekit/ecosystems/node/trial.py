@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _LAST_LINES = 8
 _PROBE = Path(__file__).parent / "probe.cjs"
 _NOT_FOUND = re.compile(r"\b(E404|ETARGET)\b")
+_NO_NETWORK = re.compile(
+    r"\b(EAI_AGAIN|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ERR_SOCKET_TIMEOUT|ETIMEDOUT)\b"
+)
 _NO_MODULE = re.compile(r"Cannot find (?:package|module) '([^']+)'")
 
 
@@ -39,54 +43,83 @@ def upstreams(workspace: Workspace, environ: Mapping[str, str]) -> dict[str, str
     return found
 
 
+@dataclass(slots=True, kw_only=True)
+class _Trials:
+    """All of one request, and what the first of them has found out for the rest."""
+
+    request: TrialRequest
+    npm: str
+    node: str
+    settings: str
+    offline: bool
+
+
 async def try_out(request: TrialRequest) -> None:
-    npm = process.find_tool("npm", hint=NEEDS_NODE)
-    node = process.find_tool("node", hint=NEEDS_NODE)
-    settings = await asyncio.to_thread(_settings, request)
+    trials = _Trials(
+        request=request,
+        npm=process.find_tool("npm", hint=NEEDS_NODE),
+        node=process.find_tool("node", hint=NEEDS_NODE),
+        settings=await asyncio.to_thread(_settings, request),
+        offline=request.environ.get("npm_config_offline", "") == "true",
+    )
     async with asyncio.TaskGroup() as group:
         for number, package in enumerate(request.packages):
             folder = request.scratch / str(number)
-            group.create_task(_in_turn(request, package, folder, (npm, node), settings))
+            group.create_task(_in_turn(trials, package, folder))
 
 
-async def _in_turn(
-    request: TrialRequest, package: Package, folder: Path, tools: tuple[str, str], settings: str
-) -> None:
-    async with request.slots.taken() as free:
+async def _in_turn(trials: _Trials, package: Package, folder: Path) -> None:
+    async with trials.request.slots.taken() as free:
         if free:
             started = time.monotonic()
             folder.mkdir(parents=True)  # noqa: ASYNC240 - one folder
-            verdict, words = await _tried(request, package, folder, tools, settings)
+            verdict, words = await _tried(trials, package, folder)
             seconds = time.monotonic() - started
-            request.finished(
+            trials.request.finished(
                 Trial(package=package.id, verdict=verdict, words=words, seconds=seconds)
             )
 
 
-async def _tried(
-    request: TrialRequest, package: Package, folder: Path, tools: tuple[str, str], settings: str
-) -> tuple[Verdict, str]:
-    npm, node = tools
+async def _install(trials: _Trials, package: Package, folder: Path, log: Path) -> None:
+    """Without a network npm's cache is asked before the registries are."""
+    request = trials.request
+    environ = _environment(request)
+    argv = [
+        *(trials.npm, "install", "--no-audit", "--no-fund", "--no-package-lock"),
+        *("--loglevel=error", "--no-update-notifier"),
+        *("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"),
+        f"{package.name}@{package.version}",
+    ]
+    if not trials.offline:
+        try:
+            await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+        except ChildFailed:
+            if not _NO_NETWORK.search(process.read_tail(log)):
+                raise
+            trials.offline = True  # the others need not wait for it
+        else:
+            return
+    # Not `--offline`, which would shut out loopback.
+    argv.append("--prefer-offline")
+    await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+
+
+async def _tried(trials: _Trials, package: Package, folder: Path) -> tuple[Verdict, str]:
+    request = trials.request
     log, answer = folder / "log", folder / "answer.json"
     (folder / "package.json").write_text('{"name": "trial", "private": true}\n', encoding="utf-8")
     npmrc = folder / ".npmrc"
     npmrc.touch(mode=0o600)
-    npmrc.write_text(settings, encoding="utf-8")
-    environ = _environment(request)
-    argv = [
-        *(npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"),
-        *("--no-update-notifier", "--fetch-retries=2", "--fetch-retry-mintimeout=1000"),
-        f"{package.name}@{package.version}",
-    ]
+    npmrc.write_text(trials.settings, encoding="utf-8")
     try:
-        await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+        await _install(trials, package, folder, log)
     except (ChildFailed, ChildTimedOut) as error:
         words = process.read_tail(log) if log.exists() else error.message
         missing = _NOT_FOUND.search(words)
         return (Verdict.MISSING_DEPENDENCY if missing else Verdict.NOT_INSTALLED), _last(words)
     program = folder / _PROBE.name  # beside node_modules: that is where Node looks
     program.write_bytes(_PROBE.read_bytes())
-    argv = [node, str(program), package.name, str(answer)]
+    argv = [trials.node, str(program), package.name, str(answer)]
     runs = process.build_environment(request.environ)
     try:
         await process.run(argv, cwd=folder, env=runs, log=log, timeout=request.timeout)
