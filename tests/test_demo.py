@@ -74,7 +74,8 @@ def test_a_registry_that_misbehaves_is_outlasted_and_what_was_refused_comes_in_a
     assert npm_modules.is_dir()
     (tmp_path / "tmp").mkdir()
     shown = ("--fault", "--keep", "sample", "--output", "json")
-    env = {name: build_backends[name] for name in OFFLINE} | {"TMPDIR": str(tmp_path / "tmp")}
+    env = {name: build_backends[name] for name in OFFLINE}
+    env |= {"TMPDIR": str(tmp_path / "tmp"), "npm_config_offline": "true"}
     result = releasekit("demo", *shown, cwd=tmp_path, env=env)
     assert result.code == 0, result.out + result.err
     events = result.events()
