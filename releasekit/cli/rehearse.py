@@ -193,7 +193,7 @@ def _as_text(shell: Shell, one: Judged, width: int) -> Iterator[str]:
 
     name = f"{clean(_name(one.package, one.version)):{width}}"
     if one.ok:
-        loaded = f"installs and loads in {one.trial.seconds:.1f} s"
+        loaded = f"loads in {one.trial.seconds:.1f} s"
         yield f"{shell.style('ok', '32')}  {name}  {_files(one)}, {loaded}"
         return
     yield f"{shell.style('no', '1;31')}  {name}  {shell.style(one.trial.verdict, '1;31')}"
