@@ -14,9 +14,9 @@ import pytest
 
 from releasekit import journal
 from releasekit.events import Noted, fold
-from releasekit.sample import write_sample
 from releasekit.ui.keys import Keys
 from tests.faults import faulty_registry
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,8 @@ from releasekit.ecosystems.python import credentials
 from releasekit.ecosystems.python.registry import SimpleIndex
 from releasekit.errors import UnreadableCredentials
 from releasekit.model import Package
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

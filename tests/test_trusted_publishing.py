@@ -20,8 +20,8 @@ from releasekit.ecosystems.python.registry import SimpleIndex
 from releasekit.errors import TrustedPublishingFailed, TrustedPublishingRefused
 from releasekit.model import Package
 from releasekit.net import http_client
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential
+from tests.sample import write_sample
 from tests.trusting_registry import REQUEST_TOKEN, TrustingRegistry, signed, trusting_registry
 
 if TYPE_CHECKING:

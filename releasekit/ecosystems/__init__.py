@@ -206,6 +206,8 @@ class TrialRequest:
     workspace: Workspace
     packages: tuple[Package, ...]
     registry: RegistrySettings
+    stored: Path
+    """Where that registry keeps its files."""
     scratch: Path
     environ: Mapping[str, str]
     """Ours: settings for reading from upstream are taken from it, nothing else."""
