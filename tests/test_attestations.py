@@ -249,6 +249,7 @@ def test_an_attestation_that_comes_from_the_build_is_sent_if_it_is_about_the_fil
         assert result.code == 1
         assert server.bodies == []
         assert "does not attest to the file beside it" in result.out
+        assert sigstore.entries == []
 
 
 def test_without_an_identity_nothing_is_even_built(

@@ -376,6 +376,25 @@ def test_a_private_repository_goes_without_and_stops_where_it_must_not(
     assert sigstore.identities == []
 
 
+def test_one_package_that_is_refused_keeps_all_out_of_the_log(
+    releasekit: ReleaseKit, root: Path, server: TrustingRegistry, sigstore: TrustingSigstore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    mint = server._mint
+
+    def not_for_cli(identity: str, *, audience: str, package: str) -> tuple[int, object]:
+        if package == "@acme/cli":
+            return 403, {"message": "no such publisher"}
+        return mint(identity, audience=audience, package=package)
+
+    monkeypatch.setattr(server, "_mint", not_for_cli)
+    result = publish(releasekit, root, server, "auto")
+    assert result.code == 1
+    assert "the package must exist and name this repository" in result.out
+    assert sigstore.entries == []
+    assert server.bodies == []
+
+
 def test_a_registry_without_trusted_publishing_gets_no_provenance_by_itself(
     releasekit: ReleaseKit, root: Path, server: TrustingRegistry, sigstore: TrustingSigstore
 ) -> None:
