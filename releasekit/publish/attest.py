@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from releasekit.attestations import Attestor, Signed
     from releasekit.events import Artifact
+    from releasekit.model import Package
     from releasekit.publish import Run
     from releasekit.publish.prepare import Prepared
 
@@ -46,15 +47,22 @@ async def attestors(prepared: Prepared, client: httpx.AsyncClient) -> Wanted:
     """Found out before anything is built; nothing is signed or minted for it."""
     found: dict[str, Attestor] = {}
     refused: dict[str, CannotAttest] = {}
-    for release in prepared.plan.releases:
-        package = prepared.packages[release.package]
+
+    async def ask(package: Package) -> None:
         try:
             attestor = await prepared.registries[package.id].attestor(client, package)
         except CannotAttest as error:
             refused.setdefault(error.message, error)
-            continue
-        if attestor is not None:
-            found[package.id] = attestor
+        else:
+            if attestor is not None:
+                found[package.id] = attestor
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for release in prepared.plan.releases:
+                group.create_task(ask(prepared.packages[release.package]))
+    except* ReleaseKitError as errors:
+        raise errors.exceptions[0] from None
     if problems := [(one.message, one.hint) for one in refused.values() if one.required]:
         raise PreflightFailed(problems)
     return Wanted(attestors=found, unsigned=tuple(_unsigned(one) for one in refused.values()))
