@@ -43,8 +43,8 @@ def summary(
         lines.append(f"{paint('cancelled:', _WARN)} {_names(group)}{why}")
     if unknown:
         lines.append(
-            f"{paint('unknown:', _WARN)} {_names(unknown)}: sent, and not seen there when we stopped;"
-            " the next run asks the registry"
+            f"{paint('unknown:', _WARN)} {_names(unknown)}: sent, and not seen there before we"
+            " stopped; the next run asks the registry"
         )
     lines.append(paint(_counts(state), _GOOD if state.ok else _BAD))
     if not state.ok:
