@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -37,6 +38,7 @@ class Terminal:
         """All that was ever written."""
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.Stream(self.screen)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         environment = {
             **os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **(environ or {}),
         }  # fmt: skip
@@ -108,7 +110,7 @@ class Terminal:
             if left <= 0 or not self._read(min(left, 0.2)):
                 if condition():
                     return
-                raise AssertionError(f"not shown:\n{self.text}\n\nall:\n{self.raw[-3000:]!r}")
+                raise AssertionError(f"not shown:\n{self.text}")
 
     def until_shown(self, *wanted: str, seconds: float = 30) -> None:
         """All of it on the screen at once."""
@@ -137,7 +139,7 @@ class Terminal:
             data = os.read(self._leader, 65536)
         except OSError:
             return False
-        text = data.decode("utf-8", "replace")
+        text = self._decoder.decode(data)
         self.raw += text
         self._stream.feed(text)
         return bool(data)

@@ -153,7 +153,8 @@ def _rows(
     others = list(view.waiting()) if shown.all else []
     listed = [*active, *others]
     tail: Line | None = None
-    fits = max(0, room - (1 if waiting and not shown.all else 0))
+    kept_free = 1 if waiting and not shown.all and room > 1 else 0
+    fits = max(0, room - kept_free)
     if len(listed) > fits:
         fits = max(0, fits - 1) if shown.all or fits > 1 else fits
         kept = _around(listed, fits, shown.selected)
@@ -164,7 +165,7 @@ def _rows(
         kept = listed
     column = min(view.longest_name, int(width * _NAME_SHARE))
     rows = [_row(view, one, now, width, column, symbols, shown, beat) for one in kept]
-    if tail is not None and len(rows) < room - (1 if waiting and not shown.all else 0):
+    if tail is not None and len(rows) < room - kept_free:
         rows.append(tail)
     if waiting and not shown.all and len(rows) < room:
         following = f", next: {', '.join(clean(name) for name in names)}" if names else ""
