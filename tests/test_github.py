@@ -13,9 +13,9 @@ from releasekit.events import (
     StageStarted,
     fold,
 )
-from releasekit.sample import write_sample
 from releasekit.ui import github
 from tests.faults import Fault, faulty_registry
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from releasekit.sample import write_sample
 from releasekit.ui.keys import Keys
 from tests.faults import faulty_registry
+from tests.sample import write_sample
 from tests.terminals import Terminal
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import pytest
 from releasekit import journal, lock
 from releasekit.embedded import pypi_registry
 from releasekit.events import Noted, Outcome, fold
-from releasekit.sample import write_sample
 from tests.building import write_tree
 from tests.faults import Fault, faulty_registry
+from tests.sample import write_sample
 from tests.terminals import Terminal
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from releasekit.events import (
     Artifact,
+    Attested,
     BuildFinished,
     BuildStarted,
     ConcurrencyChanged,
@@ -63,6 +63,10 @@ TOLD: tuple[tuple[Event, str | None], ...] = (
         ),
         "pypi:a  allowed (data): big",
     ),
+    (
+        Attested(at=AT, package="pypi:a", file="a.whl", sha256="", log_index=7),
+        "pypi:a  signed a.whl, entry 7 of the log",
+    ),
     (UploadSent(at=AT, package="pypi:a", file="a.whl", sha256=""), "pypi:a  uploading a.whl"),
     # Once a tenth of a second: of use to a view, spam in a log.
     (UploadProgressed(at=AT, package="pypi:a", file="a.whl", sent=1, size=2), None),
@@ -101,11 +105,8 @@ TOLD: tuple[tuple[Event, str | None], ...] = (
 
 
 @pytest.mark.parametrize(("event", "words"), TOLD, ids=lambda value: getattr(value, "kind", ""))
-def test_a_line_has_a_time_a_package_and_what_happened(
-    event: Event, words: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
+@pytest.mark.usefixtures("utc")
+def test_a_line_has_a_time_a_package_and_what_happened(event: Event, words: str | None) -> None:
     line = line_for(event, lambda text, _: text)
     assert line == (None if words is None else f"08:00:00  {words}")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from releasekit import events
-from releasekit.sample import write_sample
 from tests.faults import faulty_registry
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

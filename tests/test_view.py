@@ -6,7 +6,6 @@ The screens are files in tests/screens; UPDATE_SCREENS=1 writes them anew, to be
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,10 +55,7 @@ NOON = 1_800_000_000.0
 SIZES = ((80, 10), (200, 60))
 
 
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def planned(*names: str, needs: tuple[str, ...] = (), **more: float) -> list[PlannedRelease]:

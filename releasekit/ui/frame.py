@@ -43,6 +43,7 @@ _DOING = {
     Stage.PREFLIGHT: "asking the registries",
     Stage.BUILD: "building",
     Stage.INSPECT: "inspecting",
+    Stage.SIGN: "signing",
     Stage.UPLOAD: "uploading",
 }
 

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from releasekit.events import (
+    Attested,
     BuildFinished,
     BuildStarted,
     ConcurrencyChanged,
@@ -37,6 +38,7 @@ _STAGES = {
     Stage.PREFLIGHT: "asking the registries",
     Stage.BUILD: "building",
     Stage.INSPECT: "inspecting",
+    Stage.SIGN: "signing",
     Stage.UPLOAD: "uploading by dependency",
 }
 _GOOD, _BAD, _WARN, _DIM = "32", "1;31", "33", "2"
@@ -63,6 +65,8 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
             text = f"{package}  {paint(event.severity, color)}: {_finding(event)}"
         case ReleaseEnded(outcome=Outcome.BUILT):
             return None  # its files were shown
+        case Attested():
+            text = f"{package}  signed {clean(event.file)}, entry {event.log_index} of the log"
         case UploadSent():
             text = f"{package}  uploading {clean(event.file)}"
         case UploadAnswered(status=status) if status is not None and status < _REFUSED:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _GOOD, _BAD, _WARN = "32", "1;31", "33"
 _NAMES = 10
+_LEAVES_NOTHING = frozenset({"rehearse"})
+"""Commands whose logs go when they end, and which begin anew."""
 _LOG_LINES = 12
 
 
@@ -47,7 +49,7 @@ def summary(
             " stopped; the next run asks the registry"
         )
     lines.append(paint(_counts(state), _GOOD if state.ok else _BAD))
-    if not state.ok:
+    if not state.ok and state.command not in _LEAVES_NOTHING:
         if folder is not None:
             lines.append(
                 f"logs: {clean(str(folder / 'run.log'))} and {clean(str(folder / 'logs'))}"

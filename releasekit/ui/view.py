@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NEXT_SHOWN = 3
+_BEFORE_UPLOADS = frozenset({Stage.BUILD, Stage.INSPECT, Stage.SIGN})
 _ESTIMATE_SECONDS = 1.0
 _USUAL_WIDTH = 10
 """How many uploads a run makes at once unless told otherwise."""
@@ -195,7 +196,7 @@ class View:
     @property
     def done(self) -> int:
         """Ended, or built while nothing else is asked for."""
-        if self.stage in {Stage.BUILD, Stage.INSPECT} and self.counts_ended() < self.built:
+        if self.stage in _BEFORE_UPLOADS and self.counts_ended() < self.built:
             return min(len(self.packages), self.built + self.counts_ended())
         return self.counts_ended()
 
