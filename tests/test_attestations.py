@@ -30,7 +30,7 @@ from releasekit.model import Package
 from releasekit.net import http_client
 from releasekit.publish import PublishRequest, run
 from releasekit.publish.control import RunControl
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 from tests.trusting_registry import REQUEST_TOKEN, TrustingRegistry, signed, trusting_registry
 from tests.trusting_sigstore import TrustingSigstore, trusting_sigstore
 

@@ -25,7 +25,7 @@ from releasekit.ecosystems.node.registry import NpmRegistry
 from releasekit.errors import SigningRefused, WrongAttestation
 from releasekit.model import Package
 from releasekit.net import http_client
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 from tests.trusting_registry import TrustingRegistry, signed, trusting_registry
 from tests.trusting_sigstore import TrustingSigstore, trusting_sigstore
 
