@@ -126,6 +126,8 @@ def _say_what_is_missing(shell: Shell, rehearsal: Rehearsal) -> None:
     uses_npm = any(package.ecosystem == "node" for package in rehearsal.packages)
     if uses_npm and not embedded.is_installed():
         shell.say("installing an npm registry, once (about half a minute)")
+        with shell.working("installing the npm registry"):
+            embedded.install_npm_registry()
 
 
 def _teller(shell: Shell, rehearsal: Rehearsal) -> Callable[[Judged], None]:
