@@ -25,6 +25,7 @@ class Stage(StrEnum):
     PREFLIGHT = "preflight"
     BUILD = "build"
     INSPECT = "inspect"
+    SIGN = "sign"
     UPLOAD = "upload"
 
 
@@ -147,6 +148,17 @@ class Found(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attested(Event):
+    """A statement about this file stands in a public log for good."""
+
+    kind = "attested"
+    package: str
+    file: str
+    sha256: str
+    log_index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSent(Event):
     """Written before the first byte leaves: from here on the registry may hold the file."""
 
@@ -251,9 +263,9 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Withheld, UploadSent,
-        UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed, Quitting,
-        ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Withheld, Attested,
+        UploadSent, UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed,
+        Quitting, ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 

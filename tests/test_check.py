@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from releasekit.sample import write_sample
 from tests.building import write_tree
+from tests.sample import write_sample
 from tests.test_build_command import commit
 from tests.test_publish import pypi_option, served
 from tests.test_publish_pins import building, contents

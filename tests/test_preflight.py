@@ -22,9 +22,9 @@ from releasekit.model import Package, Problem, Severity
 from releasekit.net import http_client
 from releasekit.plan import Plan
 from releasekit.publish import ask, preflight
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential
 from tests.building import write_tree
+from tests.sample import write_sample
 from tests.test_build_command import commit
 from tests.test_build_node import tool  # noqa: F401 - a fixture
 from tests.test_node_credentials import add_user
@@ -241,7 +241,7 @@ def test_a_tag_for_a_run_without_npm_packages_is_told(
     [
         ("@a/b", "1.0.0", {"known": False}, {}, "warning may become restricted"),
         ("@a/b", "1.0.0", {"known": False}, {"package_access": "public"}, ""),
-        ("@a/b", "1.0.0", {"known": False}, {"default_access": "restricted"}, ""),
+        ("@a/b", "1.0.0", {"known": False}, {"package_access": "restricted"}, ""),
         ("@a/b", "1.0.0", {}, {}, ""),
         ("b", "1.0.0", {"withdrawn": True}, {}, "error never takes it again"),
         ("b", "1.0.0", {"supported": "1.0.1"}, {}, "error would become `latest`"),

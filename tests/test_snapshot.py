@@ -17,9 +17,9 @@ from releasekit.ecosystems.node import snapshot as node
 from releasekit.ecosystems.python import snapshot as python
 from releasekit.ecosystems.python.filenames import name_and_version as parsed
 from releasekit.errors import BadSnapshotId
-from releasekit.sample import write_sample
 from tests.building import write_tree
 from tests.faults import Fault, faulty_registry
+from tests.sample import write_sample
 from tests.test_build_command import commit
 from tests.test_publish import outcomes, pypi_option, served
 from tests.test_publish_pins import contents

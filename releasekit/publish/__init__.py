@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from releasekit.attestations import Attestor
     from releasekit.config import Config, RegistrySettings
     from releasekit.ecosystems import Registry
     from releasekit.model import Package
@@ -94,14 +95,19 @@ class PublishRequest:
         addresses = self.registries.get(registry)
         if addresses is None and (configured is None or not configured.has_address):
             addresses = named.get(registry)
-        if addresses is None or configured is None:
-            return addresses or configured
-        return replace(
-            addresses,
-            trusted_publishing=configured.trusted_publishing,
-            settle=configured.settle,
-            confirm_within=configured.confirm_within,
-        )
+        chosen = addresses or configured
+        if addresses is not None and configured is not None:
+            chosen = replace(
+                addresses,
+                trusted_publishing=configured.trusted_publishing,
+                attestations=configured.attestations,
+                trust_config=configured.trust_config,
+                settle=configured.settle,
+                confirm_within=configured.confirm_within,
+            )
+        if chosen is None or chosen.trust_config is None:
+            return chosen
+        return replace(chosen, trust_config=str(self.root / chosen.trust_config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +121,8 @@ class Run:
     resumed: Mapping[str, Kept]
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
+    attestors: Mapping[str, Attestor]
+    """By package: how its files are signed; those that are missing here are not."""
     client: httpx.AsyncClient
     control: RunControl
     state: RunState
@@ -252,6 +260,7 @@ def _run(
         resumed=prepared.resumed,
         packages=prepared.packages,
         registries=prepared.registries,
+        attestors=prepared.attestors,
         client=client,
         control=control,
         state=record.state,
@@ -313,6 +322,12 @@ async def _withhold(run: Run) -> None:
 async def _send(run: Run) -> None:
     if run.copy is not None:
         await asyncio.to_thread(state_folder.keep_artifacts, run.folder, run.copy, _to_send(run))
+    if run.attestors:
+        from releasekit.publish.attest import attest_all
+
+        run.emit(StageStarted(stage=Stage.SIGN))
+        if not await attest_all(run):
+            return
     from releasekit.publish.upload import upload_all
 
     run.emit(StageStarted(stage=Stage.UPLOAD))

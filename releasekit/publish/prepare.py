@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from releasekit.attestations import Attestor
     from releasekit.ecosystems import Presence, Registry
     from releasekit.events import RunState
     from releasekit.model import Package, Workspace
@@ -50,6 +51,8 @@ class Prepared:
     """What an earlier run has sent in part: its artifacts are used again."""
     to_build: tuple[Package, ...]
     edits: tuple[Edit, ...]
+    attestors: Mapping[str, Attestor]
+    """By package, who signs its artifacts."""
     problems: tuple[Problem, ...]
     """Errors first. With one of them nothing may be carried out."""
 
@@ -175,6 +178,9 @@ async def _judge(
     found: _Found,
     around: Sequence[Problem],
 ) -> Prepared:
+    # It brings what signing needs; `build` does without.
+    from releasekit.publish.attest import attestors
+
     packages = found.workspace.by_id()
     graph = Graph.of(found.workspace)
     commit = git.head(request.root)
@@ -203,8 +209,10 @@ async def _judge(
     edits, unpinnable = pin_edits(
         place.workspace, to_build, request.config.pins, snapshots=found.versions, read=place.read
     )
+    wanted = await attestors(client, released, found.registries, dry_run=request.dry_run)
     problems += [
         *unpinnable,
+        *wanted.problems,
         *preflight.cycles(graph, plan),
         *preflight.pinned_siblings(
             found.workspace, plan, found.asked, request.config, found.unanswered
@@ -229,6 +237,7 @@ async def _judge(
         resumed=resumed,
         to_build=to_build,
         edits=edits,
+        attestors=wanted.attestors,
         problems=told,
     )
 
