@@ -180,6 +180,7 @@ def request_for(
         config=config,
         registries=running,
         environ={},
+        allow_dirty=True,
         lock_timeout=lock_timeout,
         command="rehearse",
         runs_in=rehearsal.folder,
