@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -321,7 +321,68 @@ class TagNeeded(UsageError):
     def __init__(self, *, name: str, version: str) -> None:
         super().__init__(
             f"{name} {version} is a prerelease and needs a dist-tag of its own",
-            hint='set `"publishConfig": {"tag": "next"}` in its package.json',
+            hint='add `--tag next`, or set `"publishConfig": {"tag": "next"}` in its package.json',
+        )
+
+
+class LatestWouldFall(UsageError):
+    def __init__(self, *, name: str, version: str, highest: str) -> None:
+        super().__init__(
+            f"{name} {version} would become `latest`, below {highest} on the registry",
+            hint="add `--tag NAME` for an older line, or `--tag latest` if that is meant",
+        )
+
+
+class BadDistTag(UsageError):
+    def __init__(self, *, tag: str, problem: str) -> None:
+        super().__init__(
+            f"`{tag}` is no dist-tag: {problem}", hint="a dist-tag is a word, such as `next`"
+        )
+
+
+class NotRestrictable(UsageError):
+    def __init__(self, *, name: str) -> None:
+        super().__init__(
+            f"{name} has no scope, and npm restricts only packages with one",
+            hint="leave `--access restricted` out for it, or name it `@scope/name`",
+        )
+
+
+class VersionWithdrawn(UsageError):
+    def __init__(self, *, name: str, version: str) -> None:
+        super().__init__(
+            f"{name} {version} was published and withdrawn; the registry never takes it again",
+            hint="release a new version",
+        )
+
+
+class BadSnapshotId(UsageError):
+    def __init__(self, *, snapshot: str, problem: str, hint: str) -> None:
+        super().__init__(f"`--snapshot {snapshot}`: {problem}", hint=hint)
+
+
+class BadVersion(UsageError):
+    def __init__(self, *, version: str, problem: str) -> None:
+        super().__init__(
+            f"`{version}` is not a version: {problem}", hint="correct it in the manifest"
+        )
+
+
+class OtherSnapshot(UsageError):
+    def __init__(self, *, run: str, snapshot: str | None) -> None:
+        what = f"publishes the snapshot {snapshot}" if snapshot else "publishes no snapshot"
+        super().__init__(
+            f"run {run} {what}, not the one after `--snapshot`",
+            hint="leave `--snapshot` out: `--resume` takes the versions of the run; or leave "
+            "`--resume` out to publish another snapshot",
+        )
+
+
+class DryRunWithReceipts(UsageError):
+    def __init__(self) -> None:
+        super().__init__(
+            "a dry run publishes nothing, so there are no receipts to write",
+            hint="leave out `--dry-run` or `--receipts`",
         )
 
 
@@ -696,6 +757,7 @@ class TrustedPublishingFailed(ReleaseKitError):
             f"trusted publishing failed while {step}: {problem}",
             hint="run the same command again; what was published stays so",
         )
+        self.told = f"{step}: {problem}"
 
 
 class TrustedPublishingRefused(DoNotRetry):
@@ -705,6 +767,53 @@ class TrustedPublishingRefused(DoNotRetry):
             hint=hint
             or "compare the publisher registered there with this repository, workflow "
             "and environment",
+        )
+        self.told = f"{step}: {problem}"
+
+
+# Attestations
+
+
+class CannotAttest(DoNotRetry):
+    """`required`: the configuration says that nothing goes out unsigned."""
+
+    def __init__(self, message: str, *, hint: str, required: bool) -> None:
+        super().__init__(message, hint=hint)
+        self.required = required
+
+
+class SignerMissing(CannotAttest):
+    def __init__(self, *, registry: str, required: bool) -> None:
+        super().__init__(
+            f"the files for `{registry}` cannot be signed: the libraries for it are not installed",
+            hint="install `releasekit[attestations]`, for example with "
+            "`uv tool install 'releasekit[attestations]'`",
+            required=required,
+        )
+
+
+class SigningRefused(CannotAttest):
+    def __init__(self, *, what: str, problem: str, hint: str | None, required: bool) -> None:
+        super().__init__(
+            f"{what} cannot be signed: {problem}",
+            hint=hint or 'mend that, or set `attestations = "never"`',
+            required=required,
+        )
+
+
+class SigningFailed(ReleaseKitError):
+    def __init__(self, *, what: str, problem: str) -> None:
+        super().__init__(
+            f"signing {what} failed: {problem}",
+            hint="run the same command again; nothing is uploaded before all is signed",
+        )
+
+
+class WrongAttestation(DoNotRetry):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(
+            f"`{file}` does not attest to the file beside it: {problem}",
+            hint="look for the build step that made it; without it the file is signed anew",
         )
 
 
@@ -803,9 +912,13 @@ class QuotaReached(DoNotRetry):
 class NotAuthorised(DoNotRetry):
     def __init__(self, *, package: str, file: str, words: str, credential: str = "") -> None:
         which = f" ({credential})" if credential else ""
+        hint = f"check the credential for {package}{which}"
+        if credential == "trusted publishing":
+            # The token is good; it is not for this project.
+            hint = f"register this repository and workflow as a trusted publisher of {package}, too"
         super().__init__(
             f"the registry does not let us publish `{file}`: {words}",
-            hint=f"check the credential for {package}{which}, then run `releasekit publish` again",
+            hint=f"{hint}, then run `releasekit publish` again",
         )
 
 
@@ -834,11 +947,15 @@ class KeptArtifactChanged(ReleaseKitError):
 
 
 class CredentialRefused(ReleaseKitError):
-    def __init__(self, *, registry: str, credential: str, words: str) -> None:
+    def __init__(
+        self, *, registry: str, credential: str, words: str, anonymous: bool = False
+    ) -> None:
         super().__init__(
             f"`{registry}` does not know the credential from {credential}: {words}",
             hint=f"make a new token for `{registry}` and put it where the old one was",
         )
+        self.anonymous = anonymous
+        """It was not refused: the registry only knows nobody by it."""
 
 
 class ReadsLimited(RetryAt):
@@ -931,15 +1048,63 @@ class UnknownGroup(UsageError):
         )
 
 
+class Told(Protocol):
+    """A problem as far as a message needs it."""
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def hint(self) -> str | None: ...
+
+    @property
+    def package(self) -> str | None: ...
+
+
 class PreflightFailed(ReleaseKitError):
     """All of them at once, each with what helps."""
 
-    def __init__(self, problems: Sequence[tuple[str, str | None]]) -> None:
-        message, hint = problems[0]
+    def __init__(self, problems: Sequence[Told]) -> None:
+        message, hint = problems[0].message, problems[0].hint
         if len(problems) > 1:
-            told = "".join(f"\n- {message}\n  hint: {hint}" for message, hint in problems)
+            told = "".join(
+                f"\n- {one.message}" + (f"\n  hint: {one.hint}" if one.hint else "")
+                for one in problems
+            )
             message, hint = f"{len(problems)} problems stand before this release:{told}", None
         super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class DirtyTree(UsageError):
+    def __init__(self, *, changed: Sequence[str], committed: bool) -> None:
+        shown = ", ".join(f"`{one}`" for one in changed[:5])
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""  # noqa: PLR2004
+        problem = "not in the commit" if committed else "not committed: there is no commit yet"
+        verb = "is" if len(changed) == 1 else "are"
+        super().__init__(
+            f"{shown}{more} {verb} {problem}: nobody could build this release again",
+            hint="commit, stash or ignore it, or add `--allow-dirty` to release what lies here",
+        )
+
+
+class NoCredential(ReleaseKitError):
+    def __init__(self, *, registry: str, packages: Sequence[str], places: str) -> None:
+        more = f" and {len(packages) - 3} more" if len(packages) > 3 else ""  # noqa: PLR2004
+        super().__init__(
+            f"there is no credential for uploads to `{registry}`: {', '.join(packages[:3])}{more}",
+            hint=f"{places}; a registry that takes uploads from anybody takes any token",
+        )
+
+
+class FirstVersionNeedsToken(ReleaseKitError):
+    def __init__(self, *, packages: Sequence[str], registry: str) -> None:
+        verb = "is" if len(packages) == 1 else "are"
+        super().__init__(
+            f"{', '.join(packages)} {verb} new on `{registry}`, which knows no trusted publisher "
+            "for a package before its first version",
+            hint="publish the first version with a token, then name the trusted publisher there",
+        )
 
 
 # Rehearsing

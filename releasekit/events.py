@@ -25,6 +25,7 @@ class Stage(StrEnum):
     PREFLIGHT = "preflight"
     BUILD = "build"
     INSPECT = "inspect"
+    SIGN = "sign"
     UPLOAD = "upload"
 
 
@@ -86,6 +87,11 @@ class RunStarted(Event):
     """What earlier runs have sent was given up on."""
     again: str = ""
     """The command line that continues it."""
+    snapshot: str | None = None
+    """The id of the snapshot that this run publishes."""
+    tag: str | None = None
+    """The npm dist-tag asked for."""
+    access: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,19 @@ class Noted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld(Event):
+    """A dry run came here: what would have been sent, and where."""
+
+    kind = "withheld"
+    package: str
+    file: str
+    size: int
+    sha256: str
+    registry: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found(Event):
     """What inspection found in an artifact."""
 
@@ -128,6 +147,17 @@ class Found(Event):
     message: str
     hint: str
     """Where a finding is allowed: the reason that the configuration gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attested(Event):
+    """A statement about this file stands in a public log for good."""
+
+    kind = "attested"
+    package: str
+    file: str
+    sha256: str
+    log_index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,9 +269,9 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, UploadSent,
-        UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed, Quitting,
-        ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Withheld, Attested,
+        UploadSent, UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed,
+        Quitting, ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 
@@ -303,6 +333,8 @@ class ReleaseState:
     """Hashes that the registry may hold."""
     confirmed: frozenset[str] = frozenset()
     """Hashes that the registry served."""
+    withheld_from: str | None = None
+    """Where a dry run would have sent it."""
     outcome: Outcome | None = None
     reason: str | None = None
     hint: str | None = None
@@ -318,6 +350,9 @@ class RunState:
     commit: str | None = None
     fresh: bool = False
     again: str = ""
+    snapshot: str | None = None
+    tag: str | None = None
+    access: str | None = None
     stage: Stage | None = None
     paused: bool = False
     quitting: bool = False
@@ -334,6 +369,7 @@ class RunState:
             case RunStarted():
                 self.run, self.command, self.commit = event.run, event.command, event.commit
                 self.started_at, self.fresh, self.again = event.at, event.fresh, event.again
+                self.snapshot, self.tag, self.access = event.snapshot, event.tag, event.access
                 self.releases = {
                     planned.package: ReleaseState(release=planned) for planned in event.releases
                 }
@@ -347,6 +383,8 @@ class RunState:
                 self.paused = isinstance(event, Paused)
             case Quitting():
                 self.quitting = True
+            case Withheld():
+                self._change(event.package, withheld_from=event.address)
             case UploadSent():
                 sent = self.releases[event.package].sent
                 self._change(event.package, sent=sent | {event.sha256})

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import embedded, journal
+from releasekit.access import TRUSTED
+from releasekit.config import Attestations
 from releasekit.ecosystems import Trial, TrialRequest, Verdict, all_ecosystems
 from releasekit.embedded.behaviour import Behaviour
-from releasekit.errors import NotEmbedded, NothingToPublish, ReleaseKitError
+from releasekit.errors import NotEmbedded, NothingToPublish, ReleaseKitError, ToolMissing
 from releasekit.events import (
     GOOD_OUTCOMES,
     BuildFinished,
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from releasekit.config import Config, RegistrySettings
-    from releasekit.ecosystems import Registry
+    from releasekit.ecosystems import Ecosystem, Registry
     from releasekit.embedded.behaviour import Fault
-    from releasekit.events import Artifact, RunState
+    from releasekit.events import Artifact, ReleaseState, RunState
     from releasekit.model import Package, Workspace
     from releasekit.plan import Plan
     from releasekit.publish import Approve
@@ -72,7 +74,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
+class Judged:
     """How one package did, from its build to its import."""
 
     package: str
@@ -114,6 +116,8 @@ def select(found: Workspace, config: Config, folder: Path, selection: Selection)
     if lacking := embedded.node_missing():
         reason = f"`{lacking}` is not on this machine, and the npm registry needs it"
         left_out = {package.id: reason for package in chosen if package.ecosystem == _NODE}
+        if len(left_out) == len(chosen):
+            raise ToolMissing(tool=lacking, hint=embedded.NEEDS_NODE)
     return Rehearsal(
         found=found,
         config=config,
@@ -148,9 +152,13 @@ def registries(
                 scopes=upstreams,
             )
             start = embedded.npm_registry if world.name == _NODE else embedded.pypi_registry
-            server = start(rehearsal.folder / world.registry, behaviour=told)
+            server = start(_home_of(rehearsal, world), behaviour=told)
             running[world.registry] = stack.enter_context(server)
         yield running
+
+
+def _home_of(rehearsal: Rehearsal, world: Ecosystem) -> Path:
+    return rehearsal.folder / world.registry
 
 
 def request_for(
@@ -173,6 +181,7 @@ def request_for(
         config=config,
         registries=running,
         environ={},
+        allow_dirty=True,
         lock_timeout=lock_timeout,
         command="rehearse",
         runs_in=rehearsal.folder,
@@ -197,31 +206,41 @@ async def try_all(
     rehearsal: Rehearsal,
     state: RunState,
     running: Mapping[str, RegistrySettings],
-    finished: Callable[[Trial], None],
-) -> dict[str, Trial]:
-    """Install and load what was published, each alone, as wide as the machine."""
-    trials: dict[str, Trial] = {}
+    told: Callable[[Judged], None],
+) -> tuple[Judged, ...]:
+    """Install and load what was published, each alone, as wide as the machine.
+
+    One verdict for every package that was asked for: told as it is known, given in the order of
+    the release.
+    """
+    record = _recorded(rehearsal.folder)
+    found: dict[str, Judged] = {}
 
     def note(trial: Trial) -> None:
-        trials[trial.package] = trial
-        finished(trial)
+        one = record.judged(trial, state.releases[trial.package].release.version)
+        found[one.package] = one
+        told(one)
 
+    packages = rehearsal.found.by_id()
+    for package, release in state.releases.items():
+        if release.outcome not in GOOD_OUTCOMES:
+            words = _why_not(release)
+            note(Trial(package=package, verdict=Verdict.NOT_PUBLISHED, words=words))
     slots = Slots(width_of_machine())
     async with asyncio.TaskGroup() as group:
         for world in all_ecosystems():
-            packages = tuple(
+            published = tuple(
                 # As it was released: only a build may have known the version.
-                replace(package, version=state.releases[package.id].release.version)
-                for package in rehearsal.packages
-                if package.ecosystem == world.name
-                and package.id in state.releases
-                and state.releases[package.id].outcome in GOOD_OUTCOMES
+                replace(packages[package], version=release.release.version)
+                for package, release in state.releases.items()
+                if release.outcome in GOOD_OUTCOMES and packages[package].ecosystem == world.name
             )
-            if packages:
+            if published:
                 request = TrialRequest(
                     workspace=rehearsal.found,
-                    packages=packages,
+                    packages=published,
                     registry=running[world.registry],
+                    stored=_home_of(rehearsal, world),
                     scratch=rehearsal.folder / "trials" / world.name,
                     environ=os.environ,
                     slots=slots,
@@ -229,67 +248,63 @@ async def try_all(
                     finished=note,
                 )
                 group.create_task(world.try_out(request))
-    return trials
-
-
-def verdicts(
-    rehearsal: Rehearsal, state: RunState, trials: Mapping[str, Trial]
-) -> tuple[Verdicts, ...]:
-    """One for every package that was asked for, in the order of the release."""
-    builds, uploads = _times(rehearsal.folder)
-    found = []
-    for package, release in state.releases.items():
-        trial = trials.get(package) or Trial(
-            package=package, verdict=Verdict.NOT_PUBLISHED, words=_why(state, package)
-        )
-        found.append(
-            Verdicts(
-                package=package,
-                version=release.release.version,
-                trial=trial,
-                artifacts=tuple(
-                    Timed(artifact=artifact, seconds=uploads.get((package, artifact.file)))
-                    for artifact in release.artifacts
-                ),
-                build_seconds=builds.get(package),
-            )
-        )
-    by_id = rehearsal.found.by_id()
+    judged = [found[package] for package in state.releases]
     for package, reason in rehearsal.left_out.items():
         trial = Trial(package=package, verdict=Verdict.NOT_PUBLISHED, words=reason)
-        version = by_id[package].version or ""
-        found.append(Verdicts(package=package, version=version, trial=trial))
-    return tuple(found)
+        judged.append(record.judged(trial, packages[package].version or ""))
+        told(judged[-1])
+    return tuple(judged)
 
 
-def _why(state: RunState, package: str) -> str:
-    release = state.releases[package]
+def _why_not(release: ReleaseState) -> str:
     if release.outcome is Outcome.BLOCKED:
         return f"it needs {release.blocked_by}"
     return release.reason or str(release.outcome or "the run ended before it")
 
 
-def _times(folder: Path) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
-    """How long builds and uploads took, by the journals of this rehearsal's runs."""
-    started: dict[str, float] = {}
-    sent: dict[tuple[str, str], float] = {}
-    builds: dict[str, float] = {}
-    uploads: dict[tuple[str, str], float] = {}
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What the journals of a rehearsal say: one run, or one and the same again."""
+
+    artifacts: dict[str, tuple[Artifact, ...]] = field(default_factory=dict)
+    builds: dict[str, float] = field(default_factory=dict)
+    uploads: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def judged(self, trial: Trial, version: str) -> Judged:
+        package = trial.package
+        return Judged(
+            package=package,
+            version=version,
+            trial=trial,
+            artifacts=tuple(
+                Timed(artifact=artifact, seconds=self.uploads.get((package, artifact.file)))
+                for artifact in self.artifacts.get(package, ())
+            ),
+            build_seconds=self.builds.get(package),
+        )
+
+
+def _recorded(folder: Path) -> _Record:
+    record = _Record()
     for file in sorted((folder / "runs").glob(f"*/{journal.FILE_NAME}")):
+        started: dict[str, float] = {}
+        sent: dict[tuple[str, str], float] = {}
         for event in journal.read(file).events:
             match event:
-                case BuildStarted():
-                    started[event.package] = event.at
-                case BuildFinished() if event.package in started:
-                    builds.setdefault(event.package, event.at - started[event.package])
-                case UploadSent():
-                    sent.setdefault((event.package, event.file), event.at)
+                case BuildStarted(package=package):
+                    started[package] = event.at
+                case BuildFinished(package=package):
+                    record.artifacts[package] = event.artifacts
+                    if package in started:  # else its artifacts were taken over
+                        record.builds[package] = event.at - started[package]
+                case UploadSent(package=package, file=name):
+                    sent.setdefault((package, name), event.at)
                 case Confirmed(package=package, file=name) if (package, name) in sent:
-                    uploads.setdefault((package, name), event.at - sent[package, name])
-    return builds, uploads
+                    record.uploads[package, name] = event.at - sent[package, name]
+    return record
 
 
-def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
+async def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
     """What a real publish would do otherwise, as far as this machine alone can tell."""
     request = PublishRequest(root=rehearsal.found.root, config=rehearsal.config)
     by_id = {package.id: package for package in rehearsal.packages}
@@ -299,30 +314,26 @@ def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
         return (f"it would stop before it begins: {error.message}",)
     groups: dict[tuple[str, str, str], list[Package]] = {}
     for package, registry in chosen.items():
-        key = (registry.name, registry.address, _credential(registry))
+        source = await registry.credential_source()
+        key = (registry.name, registry.address, source or "")
         groups.setdefault(key, []).append(by_id[package])
     told = []
-    for (name, address, credential), packages in groups.items():
+    for (name, address, source), packages in groups.items():
+        credential = f"with the credential from {source}" if source else "without a credential"
+        if source == TRUSTED:
+            credential = "by trusted publishing"
         told.append(f"{_count(packages)} would go to {name}, {address}, {credential}")
         if name == "pypi" and len(packages) > NEW_PROJECTS_A_DAY:
             told.append(
                 f"{name} may take no more than {NEW_PROJECTS_A_DAY} new projects a day;"
                 " it was not asked which of them it knows"
             )
+    wishes = (settings.attestations for settings in rehearsal.config.registries.values())
+    if any(wish is not Attestations.NEVER for wish in wishes):
+        told.append("what the configuration asks to be signed would be: a rehearsal signs nothing")
     told.append("versions that a registry holds already would be left alone; none was asked")
     return tuple(told)
 
 
 def _count(packages: list[Package]) -> str:
     return packages[0].id if len(packages) == 1 else f"{len(packages)} packages"
-
-
-def _credential(registry: Registry) -> str:
-    access = getattr(registry, "access", None)
-    if getattr(access, "found", None) is not None:
-        return f"with the credential from {access.found.source}"  # type: ignore[union-attr]
-    if getattr(access, "minter", None) is not None:
-        return "by trusted publishing"
-    if getattr(access, "search", None) is not None:
-        return "with a credential of the keyring, if it holds one: no other was found"
-    return "but no credential was found"

@@ -44,11 +44,13 @@ def faulty_registry(
     delay: float = 0.0,
     gate: threading.Event | None = None,
     on_read: Callable[[], None] = lambda: None,
+    permits: threading.Semaphore | None = None,
 ) -> Iterator[RegistrySettings]:
     """`uploads` maps a package's name to the faults of its first uploads, in turn.
 
-    `refuse`, `drop_answer`: all uploads of a package; `corrupt` its hashes; `delay` every upload.
-    Uploads wait until `gate` is set; `on_read` is called before each read is answered.
+    `refuse`, `drop_answer`: all uploads of a package; `corrupt` its hashes; `delay` every upload;
+    where there are `permits`, each upload waits for one, and all wait until `gate` is set.
+    `on_read` is called before each read is answered.
     """
     faults = {name: list(listed) for name, listed in (uploads or {}).items()}
     if refuse:
@@ -72,6 +74,8 @@ def faulty_registry(
             time.sleep(delay)
             if gate is not None:
                 gate.wait(60)
+            if permits is not None:
+                permits.acquire(timeout=60)
             sent = self.rfile.read(int(self.headers["Content-Length"]))
             fault = self._next_fault(sent)
             if fault is None or fault.stored:
@@ -120,7 +124,11 @@ def faulty_registry(
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """A client that does not wait for its answer is what some tests are about."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import socket
 import stat
@@ -29,12 +28,12 @@ from releasekit.errors import (
 )
 from releasekit.events import Event, Noted, Paused, RunEnded, UploadProgressed
 from releasekit.lock import hold, journal_directory
-from releasekit.sample import write_sample
 from tests.building import write_tree
 from tests.faults import faulty_registry
+from tests.sample import write_sample
+from tests.terminals import Terminal
 from tests.test_build import in_tree, workspace_of
 from tests.test_build_command import HANGING, _pids, hanging
-from tests.test_keys import read_until, spawn
 from tests.test_publish import pypi_option, served
 
 if TYPE_CHECKING:
@@ -371,48 +370,46 @@ def test_a_run_that_asks_hears_wishes_and_signals(
     root = tmp_path / "repo"
     write_sample(root, node={})
     option = pypi_option(pypi)
-    pid, leader = spawn(
-        ["-m", "releasekit", "publish", "--progress", "plain", "--registry", option], root
-    )
-    read_until(leader, "Publish?")
-    assert "it has not begun to build" in releasekit("status", cwd=root).out
-    if how == "answered":
-        os.kill(pid, signal.SIGUSR1)
-        assert wish(releasekit, root, "pause") == "already paused: the uploads wait for `resume`"
-        os.write(leader, b"what?\n")
-        read_until(leader, "Publish?")
-        os.write(leader, b"Yes\n")
-        read_until(leader, "paused between uploads")
-        read_until(leader, "uploading by dependency")
-        assert wish(releasekit, root, "resume") == "going on"
-        read_until(leader, "3 published")
-        expected = 0
-    elif how == "cancel":
-        assert wish(releasekit, root, "cancel").startswith("ending now")
-        read_until(leader, "stopped by `releasekit cancel`")
-        expected = 3
-    else:
-        os.kill(pid, signal.Signals[how])
-        read_until(leader, f"stopped by {how}")
-        expected = 3
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == expected
-    os.close(leader)
+    command = [sys.executable, "-m", "releasekit", "publish", "--progress", "plain"]
+    with Terminal([*command, "--registry", option], root) as terminal:
+        terminal.until_said("Publish?")
+        assert "it has not begun to build" in releasekit("status", cwd=root).out
+        if how == "answered":
+            terminal.send(signal.SIGUSR1)
+            told = wish(releasekit, root, "pause")
+            assert told == "already paused: the uploads wait for `resume`"
+            terminal.press("what?\n")
+            terminal.until(lambda: terminal.raw.count("Publish?") == 2)
+            terminal.press("Yes\n")
+            terminal.until_said("paused between uploads")
+            terminal.until_said("uploading by dependency")
+            assert wish(releasekit, root, "resume") == "going on"
+            terminal.until_said("3 published")
+            assert terminal.end() == 0
+        elif how == "cancel":
+            assert wish(releasekit, root, "cancel").startswith("ending now")
+            assert terminal.end() == 3
+            assert "stopped by `releasekit cancel`" in terminal.raw
+        else:
+            terminal.send(signal.Signals[how])
+            assert terminal.end() == 3
+            assert f"stopped by {how}" in terminal.raw
     assert not (journal_directory(root) / control_socket.FILE_NAME).exists()
 
 
 def test_a_signal_ends_the_wait_for_the_lock(releasekit: ReleaseKit, tmp_path: Path) -> None:
     root = tmp_path / "repo"
     write_sample(root, node={})
+    command = [sys.executable, "-m", "releasekit", "publish", "--lock-timeout", "600"]
     with hold(journal_directory(root), command="releasekit recover"):
         short = releasekit("publish", "--yes", "--lock-timeout", "0.5", cwd=root)
         assert short.code == 4
         assert "after waiting 0.5 s" in short.err
-        pid, leader = spawn(["-m", "releasekit", "publish", "--lock-timeout", "600"], root)
-        wait_for_its_loop(pid)
-        os.kill(pid, signal.SIGINT)
-        read_until(leader, "stopped by SIGINT")
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
-        os.close(leader)
+        with Terminal(command, root) as terminal:
+            wait_for_its_loop(terminal.child)
+            terminal.send(signal.SIGINT)
+            assert terminal.end() == 3
+            assert "stopped by SIGINT" in terminal.raw
 
 
 def wait_for_its_loop(pid: int) -> None:

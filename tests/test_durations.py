@@ -18,7 +18,7 @@ from releasekit.events import (
     UploadSent,
 )
 from releasekit.publish.durations import known_durations
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 from tests.test_publish import pypi_option
 
 if TYPE_CHECKING:

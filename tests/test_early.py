@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from releasekit.sample import write_sample
 from tests.faults import faulty_registry
+from tests.sample import write_sample
 from tests.test_control_socket import Run, running, wish
 from tests.test_publish import pypi_option, served
 

@@ -15,8 +15,8 @@ import pytest
 from releasekit import events, journal
 from releasekit.errors import DamagedJournal, ForeignJournal, JournalNotWritten
 from releasekit.events import Event, RunEnded, RunStarted, Stage, StageStarted, UploadSent
-from releasekit.sample import write_sample
 from tests.faults import faulty_registry
+from tests.sample import write_sample
 from tests.test_control_socket import running
 from tests.test_publish import pypi_option, served
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -32,11 +31,11 @@ from releasekit.events import (
     UploadSent,
 )
 from releasekit.lock import hold
-from releasekit.sample import write_sample
 from releasekit.ui.status import as_data, as_text, folded
 from tests.faults import faulty_registry
+from tests.sample import write_sample
+from tests.terminals import Terminal
 from tests.test_control_socket import running
-from tests.test_keys import read_until, spawn
 from tests.test_publish import pypi_option
 
 if TYPE_CHECKING:
@@ -293,19 +292,19 @@ def test_whoever_watches_a_run_that_never_began_is_told_why(
 ) -> None:
     root = tmp_path / "repo"
     write_sample(root, node={})
-    pid, leader = spawn(["-m", "releasekit", "publish", "--registry", pypi_option(pypi)], root)
-    read_until(leader, "Publish?")
-    watcher = subprocess.Popen(
-        [sys.executable, "-m", "releasekit", "status", "--watch"],
-        cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert watcher.stdout is not None
-    for line in watcher.stdout:
-        if "it has not begun to build: asking the registries, then the terminal" in line:
-            break
-    os.write(leader, b"n\n")
-    read_until(leader, "add `--yes`")
+    command = [sys.executable, "-m", "releasekit", "publish", "--registry", pypi_option(pypi)]
+    with Terminal(command, root) as terminal:
+        terminal.until_said("Publish?")
+        watcher = subprocess.Popen(
+            [sys.executable, "-m", "releasekit", "status", "--watch"],
+            cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert watcher.stdout is not None
+        for line in watcher.stdout:
+            if "it has not begun to build: asking the registries, then the terminal" in line:
+                break
+        terminal.press("n\n")
+        code = terminal.end()
     _, err = watcher.communicate(timeout=60)
     assert "nothing was published" in err
-    assert watcher.returncode == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
-    os.close(leader)
+    assert watcher.returncode == code == 3

@@ -11,6 +11,7 @@ import typer
 
 from releasekit.cli import (
     build,
+    check,
     clean,
     demo,
     discover,
@@ -64,6 +65,6 @@ def releasekit(
 
 
 for module in (
-    discover, graph, init, build, rehearse, publish, status, pause, recover, clean, demo
+    discover, graph, init, check, build, rehearse, publish, status, pause, recover, clean, demo
 ):  # fmt: skip
     module.register(app)

@@ -20,7 +20,11 @@ async def confirmed(shell: Shell, question: str) -> bool:
     answer = None
     while answer not in {"", "n", "no"}:
         shell.ask(f"{question} [y/N]: ")
-        answer = (await _line(sys.stdin.fileno())).strip().lower()
+        try:
+            answer = (await _line(sys.stdin.fileno())).strip().lower()
+        except asyncio.CancelledError:
+            shell.say("")  # not on the line of the question
+            raise
         if answer in {"y", "yes"}:
             return True
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
 import sys
 from pathlib import Path
@@ -38,6 +38,7 @@ class Screen:
         self._log = RunLog()
         shell.logged = self._log.write
         self._keys: Keys | None = None
+        self._asking = False
         self._groups: github.Groups | None = None
         self._live: Live | None = None
         # With JSON on stdout, whatever else is shown goes to stderr.
@@ -67,7 +68,7 @@ class Screen:
             self._start(event)
         self._log.show(event)
         if self._shell.output is Output.JSON and self._folder is not None:
-            self._print_json(event)  # what the journal holds
+            self._shell.emit_line(events.to_json(event))
         if self._live is not None:
             self._live.show(event)
         elif self._mode is Progress.PLAIN or _is_failure(event):
@@ -82,12 +83,6 @@ class Screen:
             self._live.keys = "q?la" if event.command == "build" else "pq+la?"
         if self._keys is not None:
             self._keys.start()  # not earlier: the question is answered with Enter
-
-    def _print_json(self, event: Event) -> None:
-        line = json.dumps(events.to_json(event), ensure_ascii=False)
-        if github.is_runner(os.environ):
-            line = github.json_without_commands(line)
-        self._shell.print_as_is(line)
 
     def _print_line(self, event: Event) -> None:
         if self._groups is not None:
@@ -112,13 +107,16 @@ class Screen:
         ]
 
     def keys(self) -> dict[str, Callable[[], None]]:
+        from releasekit.ui.keys import DOWN, UP
+
         if self._live is None:
             return {}
         return {
             "l": self._live.toggle_log,
             "a": self._live.toggle_all,
             "?": self._live.toggle_help,
-            "\t": self._live.select_next,
+            **dict.fromkeys(("\t", *DOWN), self._live.select_next),
+            **dict.fromkeys(UP, functools.partial(self._live.select_next, -1)),
         }
 
     @contextlib.contextmanager
@@ -140,9 +138,11 @@ class Screen:
     def aside(self) -> Iterator[None]:
         """The terminal is a question's for a while."""
         self.suspend()
+        self._asking = True
         try:
             yield
         finally:
+            self._asking = False
             self.resume()
 
     def suspend(self) -> None:
@@ -151,6 +151,8 @@ class Screen:
             self._live.suspend()
 
     def resume(self) -> None:
+        if self._asking:
+            return
         if self._keys is not None and self._folder is not None:
             self._keys.start()
         if self._live is not None and not self._live.over:
@@ -175,7 +177,10 @@ class Screen:
         """The command line; a secret in it is known as one only once the run has read it."""
         from releasekit.secrets import redact
 
-        return redact(self._command)
+        command = self._command
+        if self.state.snapshot is not None and "--resume" not in command:
+            command += f" --resume {self.state.run}"  # else it would be another snapshot
+        return redact(command)
 
     def finish(self, *, complete: bool) -> None:
         """The last words, here, in the log, and where CI shows them."""

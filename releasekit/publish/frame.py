@@ -26,7 +26,7 @@ from releasekit.publish.ending import ending
 from releasekit.publish.registries import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from releasekit.config import Config
@@ -57,6 +57,19 @@ class Request(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the journal keeps of how a run was asked for, so that another can go on with it."""
+
+    fresh: bool = False
+    snapshot: str | None = None
+    tag: str | None = None
+    access: str | None = None
+
+
+PLAIN = About()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A repository that is ours alone for now, as it was before anybody pinned it."""
 
@@ -68,6 +81,8 @@ class Opened:
     held: Held
     workspace: Workspace
     again: str
+    changed: Mapping[Path, bool] | None
+    """What is not committed, and whether git tracks it."""
     observe: Callable[[Event], None]
 
     @property
@@ -108,14 +123,16 @@ async def opened(
         recovery.require_done()
         settings = request.config
         found = workspace.load(request.root, exclude=settings.exclude, roots=settings.roots)
+        changed = git.uncommitted(found.root)
         yield Opened(
             root=request.root,
             home=runs_in or home,
             command=command,
             run=run,
             held=held,
-            workspace=await with_versions(found, settings, held),
+            workspace=await with_versions(found, settings, home),
             again=request.again,
+            changed=changed,
             observe=tell,
         )
 
@@ -168,7 +185,7 @@ def recorded(
     this: Opened,
     releases: Sequence[PlannedRelease],
     *,
-    fresh: bool = False,
+    about: About = PLAIN,
     copy: Path | None = None,
 ) -> Iterator[Record]:
     """The stages of a run go inside. Every line of its journal is written to `copy` as well."""
@@ -186,8 +203,11 @@ def recorded(
                 releasekit=__version__,
                 commit=git.head(this.root),
                 releases=tuple(releases),
-                fresh=fresh,
+                fresh=about.fresh,
                 again=this.again,
+                snapshot=about.snapshot,
+                tag=about.tag,
+                access=about.access,
             )
         )
         with ending(record.emit):
