@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,16 @@ def open_environment() -> Iterator[dict[str, str]]:
 @pytest.fixture(autouse=True)
 def no_secret_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_hidden", {})
+
+
+@pytest.fixture
+def utc() -> Iterator[None]:
+    """Times of the day are the same on every machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 
 from releasekit import scheduler
 from releasekit.attestations import Signer
-from releasekit.errors import CannotAttest, PreflightFailed, ReleaseKitError, SigningRefused
+from releasekit.errors import CannotAttest, ReleaseKitError, SigningRefused
 from releasekit.events import Attested, Noted, Outcome, ReleaseEnded
+from releasekit.model import Problem, Severity
 from releasekit.publish.build import artifact_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
     import httpx
     import sigstore.sign
 
     from releasekit.attestations import Attestor, Signed
+    from releasekit.ecosystems import Registry
     from releasekit.events import Artifact
     from releasekit.model import Package
     from releasekit.publish import Run
-    from releasekit.publish.prepare import Prepared
 
 CONCURRENT_SIGNATURES = 4
 MAX_RETRIES = 2
@@ -37,20 +38,29 @@ NOT_SIGNED = "nothing is uploaded before everything is signed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """By package who signs; and, in words, what would have been signed but cannot be."""
+    """By package who signs; and what should have been signed but cannot be."""
 
     attestors: Mapping[str, Attestor]
-    unsigned: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
-async def attestors(prepared: Prepared, client: httpx.AsyncClient) -> Wanted:
-    """Found out before anything is built; nothing is signed or minted for it."""
+async def attestors(
+    client: httpx.AsyncClient,
+    packages: Iterable[Package],
+    registries: Mapping[str, Registry],
+    *,
+    dry_run: bool,
+) -> Wanted:
+    """Found out before anything is built; nothing is signed or minted for it.
+
+    A dry run, which signs nothing, may run where nobody could.
+    """
     found: dict[str, Attestor] = {}
     refused: dict[str, CannotAttest] = {}
 
     async def ask(package: Package) -> None:
         try:
-            attestor = await prepared.registries[package.id].attestor(client, package)
+            attestor = await registries[package.id].attestor(client, package)
         except CannotAttest as error:
             refused.setdefault(error.message, error)
         else:
@@ -59,13 +69,17 @@ async def attestors(prepared: Prepared, client: httpx.AsyncClient) -> Wanted:
 
     try:
         async with asyncio.TaskGroup() as group:
-            for release in prepared.plan.releases:
-                group.create_task(ask(prepared.packages[release.package]))
+            for package in packages:
+                group.create_task(ask(package))
     except* ReleaseKitError as errors:
         raise errors.exceptions[0] from None
-    if problems := [(one.message, one.hint) for one in refused.values() if one.required]:
-        raise PreflightFailed(problems)
-    return Wanted(attestors=found, unsigned=tuple(_unsigned(one) for one in refused.values()))
+    problems = tuple(
+        Problem.of(
+            one, severity=Severity.ERROR if one.required and not dry_run else Severity.WARNING
+        )
+        for one in refused.values()
+    )
+    return Wanted(attestors=found, problems=problems)
 
 
 def _unsigned(error: CannotAttest) -> str:
