@@ -18,7 +18,7 @@ import httpx
 from releasekit.config import RegistrySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +42,15 @@ def faulty_registry(
     corrupt: str | None = None,
     drop_answer: str | None = None,
     delay: float = 0.0,
+    gate: threading.Event | None = None,
+    on_read: Callable[[], None] = lambda: None,
     permits: threading.Semaphore | None = None,
 ) -> Iterator[RegistrySettings]:
     """`uploads` maps a package's name to the faults of its first uploads, in turn.
 
     `refuse`, `drop_answer`: all uploads of a package; `corrupt` its hashes; `delay` every upload;
-    where there are `permits`, each upload waits for one.
+    where there are `permits`, each upload waits for one, and all wait until `gate` is set.
+    `on_read` is called before each read is answered.
     """
     faults = {name: list(listed) for name, listed in (uploads or {}).items()}
     if refuse:
@@ -60,6 +63,7 @@ def faulty_registry(
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            on_read()
             answer = self._pass_on(b"")
             body = answer.content
             if corrupt and corrupt in self.path:
@@ -68,6 +72,8 @@ def faulty_registry(
 
         def do_POST(self) -> None:
             time.sleep(delay)
+            if gate is not None:
+                gate.wait(60)
             if permits is not None:
                 permits.acquire(timeout=60)
             sent = self.rfile.read(int(self.headers["Content-Length"]))
