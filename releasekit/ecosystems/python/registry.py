@@ -180,18 +180,23 @@ def _is_public(upload: str) -> bool:
 def _form_fields(file: Path) -> dict[str, list[str] | str]:
     from twine.exceptions import TwineException
     from twine.package import PackageFile
-    from twine.repository import Repository
 
     try:
         package = PackageFile.from_filename(str(file), comment=None)
     except TwineException as error:
         raise UnreadableArtifact(file=file, problem=str(error)) from error
-    pairs = Repository._convert_metadata_to_list_of_tuples(package.metadata_dictionary())  # noqa: SLF001 - the one place that knows the form's spelling
+    # Its names are the form's; twine's own way from here to pairs would load requests.
     fields: dict[str, list[str] | str] = {":action": "file_upload", "protocol_version": "1"}
-    for key, value in pairs:
-        held = fields.setdefault(key, [])
-        if isinstance(held, list):
-            held.append(value)
+    for key, value in package.metadata_dictionary().items():
+        match value:
+            case dict():
+                fields[key] = [f"{name}, {url}" for name, url in value.items()]
+            case list() if key == "keywords":
+                fields[key] = ", ".join(value)
+            case list():
+                fields[key] = [str(one) for one in value]
+            case _:
+                fields[key] = str(value)
     return fields
 
 
