@@ -75,7 +75,7 @@ class Access:
             return answer, credential.source if credential else NO_CREDENTIAL
         credential = await self.minter.credential(client)
         if credential is None:
-            return await request({}), f"{NO_CREDENTIAL}, and no trusted publishing there"
+            return await request({}), f"{NO_CREDENTIAL}, and {self.minter.absent}"
         answer = await request(credential.headers)
         if answer.status_code not in _NOT_AUTHORISED:
             return answer, credential.source
@@ -135,15 +135,22 @@ async def identity(
     return value
 
 
-def _audiences(token: str) -> tuple[str, ...]:
-    """For whom a signed identity is; whoever else got it could use it there."""
+def claims_of(identity: str) -> dict[str, Any]:
+    """What a signed identity says; nobody here can tell whether the signature is right."""
     try:
-        payload = token.split(".")[1]
+        payload = identity.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        audience = claims["aud"]
-    except (IndexError, KeyError, TypeError, ValueError):
-        return ()
-    return (audience,) if isinstance(audience, str) else tuple(map(str, audience))
+    except (IndexError, ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _audiences(identity: str) -> tuple[str, ...]:
+    """For whom it is; whoever else got it could use it there."""
+    audience = claims_of(identity).get("aud", ())
+    if isinstance(audience, str):
+        return (audience,)
+    return tuple(map(str, audience)) if isinstance(audience, list) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,18 +165,30 @@ class Minter:
 
     mint: Callable[[httpx.AsyncClient], Awaitable[Minted | None]]
     """None: this registry does not take part in trusted publishing."""
+    absent: str = "no trusted publishing there"
+    """What is said then."""
     now: Callable[[], float] = time.time
     _held: Minted | None = field(default=None, init=False, repr=False)
+    _refusal: TrustedPublishingRefused | None = field(default=None, init=False, repr=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
 
     async def credential(
         self, client: httpx.AsyncClient, *, refused: secrets.Credential | None = None
     ) -> secrets.Credential | None:
-        """The held token, or a new one where it is old or is the one that was just refused."""
+        """The held token, or a new one where it is old or is the one that was just refused.
+
+        A registry that has said no says so to every package: it is asked once.
+        """
         async with self._lock:
             held = self._held
             if held is None or held.credential == refused or self.now() >= held.renew_at:
-                self._held = held = await self.mint(client)
+                if self._refusal is not None:
+                    raise self._refusal
+                try:
+                    self._held = held = await self.mint(client)
+                except TrustedPublishingRefused as error:
+                    self._refusal = error
+                    raise
             return held.credential if held else None
 
 
@@ -180,7 +199,9 @@ def minted(
     token = body.get("token")
     if not isinstance(token, str) or not token:
         raise TrustedPublishingFailed(step=step, problem="the answer holds no `token`")
-    lifetime = max(_expiry(body.get("expires"), now) - now, 0.0)
+    lifetime = _expiry(body.get("expires"), now) - now
+    if lifetime <= 0:  # a new token lives: one of the two clocks is wrong
+        lifetime = DEFAULT_LIFETIME
     credential = secrets.Credential(source=source, secret=token, username=username)
     return Minted(credential=credential, renew_at=now + lifetime * 2 / 3)
 
@@ -201,8 +222,16 @@ async def post(
         raise TrustedPublishingFailed(step=step, problem=problem) from error
 
 
-def read(answer: httpx.Response, *, step: str, hint: str | None = None) -> dict[str, Any]:
-    """The answer's JSON; a refusal is told in the server's own words."""
+def read(
+    answer: httpx.Response,
+    *,
+    step: str,
+    hint: str | Callable[[frozenset[str]], str | None] | None = None,
+) -> dict[str, Any]:
+    """The answer's JSON; a refusal is told in the server's own words.
+
+    The hint may depend on the codes that the server gives its reasons.
+    """
     try:
         body = answer.json()
     except ValueError:
@@ -211,7 +240,8 @@ def read(answer: httpx.Response, *, step: str, hint: str | None = None) -> dict[
         problem = f"{answer.status_code}: {secrets.redact(_reasons(answer, body))}"
         if answer.is_server_error:
             raise TrustedPublishingFailed(step=step, problem=problem)
-        raise TrustedPublishingRefused(step=step, problem=problem, hint=hint)
+        told = hint(_codes(body)) if callable(hint) else hint
+        raise TrustedPublishingRefused(step=step, problem=problem, hint=told)
     if not isinstance(body, dict):
         raise TrustedPublishingFailed(step=step, problem="the answer is no JSON object")
     return body
@@ -226,6 +256,12 @@ def _reasons(answer: httpx.Response, body: object) -> str:
             if body.get(key):
                 return str(body[key])
     return answer.text[:300].strip() or answer.reason_phrase
+
+
+def _codes(body: object) -> frozenset[str]:
+    errors = body.get("errors") if isinstance(body, dict) else None
+    listed = errors if isinstance(errors, list) else []
+    return frozenset(str(one.get("code")) for one in listed if isinstance(one, dict))
 
 
 def _reason(error: object) -> str:

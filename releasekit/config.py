@@ -93,6 +93,14 @@ class TrustedPublishing(StrEnum):
     NEVER = "never"
 
 
+class Attestations(StrEnum):
+    """Whether uploads carry a signed statement of where they come from."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings:
     """Where one registry takes uploads and where it shows them."""
@@ -111,6 +119,16 @@ class RegistrySettings:
         '"auto"',
         None,
         TrustedPublishing.AUTO,
+    )
+    attestations: Attestations = _option(  # noqa: RUF009 - it makes a field
+        "never, auto (trusted publishing from a public repository), or always; signing writes to "
+        "a public log.",
+        '"auto"',
+        None,
+        Attestations.NEVER,
+    )
+    trust_config: str | None = _option(
+        "The trust config of a Sigstore of your own to sign with.", '"sigstore.json"', None
     )
     settle: int | None = _option(
         "Seconds to wait after a file was seen twice; 0: seen once is enough.",

@@ -633,6 +633,7 @@ class TrustedPublishingFailed(ReleaseKitError):
             f"trusted publishing failed while {step}: {problem}",
             hint="run the same command again; what was published stays so",
         )
+        self.told = f"{step}: {problem}"
 
 
 class TrustedPublishingRefused(DoNotRetry):
@@ -642,6 +643,53 @@ class TrustedPublishingRefused(DoNotRetry):
             hint=hint
             or "compare the publisher registered there with this repository, workflow "
             "and environment",
+        )
+        self.told = f"{step}: {problem}"
+
+
+# Attestations
+
+
+class CannotAttest(DoNotRetry):
+    """`required`: the configuration says that nothing goes out unsigned."""
+
+    def __init__(self, message: str, *, hint: str, required: bool) -> None:
+        super().__init__(message, hint=hint)
+        self.required = required
+
+
+class SignerMissing(CannotAttest):
+    def __init__(self, *, registry: str, required: bool) -> None:
+        super().__init__(
+            f"the files for `{registry}` cannot be signed: the libraries for it are not installed",
+            hint="install `releasekit[attestations]`, for example with "
+            "`uv tool install 'releasekit[attestations]'`",
+            required=required,
+        )
+
+
+class SigningRefused(CannotAttest):
+    def __init__(self, *, what: str, problem: str, hint: str | None, required: bool) -> None:
+        super().__init__(
+            f"{what} cannot be signed: {problem}",
+            hint=hint or 'mend that, or set `attestations = "never"`',
+            required=required,
+        )
+
+
+class SigningFailed(ReleaseKitError):
+    def __init__(self, *, what: str, problem: str) -> None:
+        super().__init__(
+            f"signing {what} failed: {problem}",
+            hint="run the same command again; nothing is uploaded before all is signed",
+        )
+
+
+class WrongAttestation(DoNotRetry):
+    def __init__(self, *, file: Path, problem: str) -> None:
+        super().__init__(
+            f"`{file}` does not attest to the file beside it: {problem}",
+            hint="look for the build step that made it; without it the file is signed anew",
         )
 
 
@@ -740,9 +788,13 @@ class QuotaReached(DoNotRetry):
 class NotAuthorised(DoNotRetry):
     def __init__(self, *, package: str, file: str, words: str, credential: str = "") -> None:
         which = f" ({credential})" if credential else ""
+        hint = f"check the credential for {package}{which}"
+        if credential == "trusted publishing":
+            # The token is good; it is not for this project.
+            hint = f"register this repository and workflow as a trusted publisher of {package}, too"
         super().__init__(
             f"the registry does not let us publish `{file}`: {words}",
-            hint=f"check the credential for {package}{which}, then run `releasekit publish` again",
+            hint=f"{hint}, then run `releasekit publish` again",
         )
 
 

@@ -25,6 +25,7 @@ class Stage(StrEnum):
     PREFLIGHT = "preflight"
     BUILD = "build"
     INSPECT = "inspect"
+    SIGN = "sign"
     UPLOAD = "upload"
 
 
@@ -126,6 +127,17 @@ class Found(Event):
     message: str
     hint: str
     """Where a finding is allowed: the reason that the configuration gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attested(Event):
+    """A statement about this file stands in a public log for good."""
+
+    kind = "attested"
+    package: str
+    file: str
+    sha256: str
+    log_index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +248,9 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, UploadSent,
-        UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed, Quitting,
-        ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Attested,
+        UploadSent, UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed,
+        Quitting, ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
     )
 }  # fmt: skip
 

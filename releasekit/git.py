@@ -8,12 +8,12 @@ from releasekit import process
 from releasekit.errors import ChildFailed, ToolMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
-def git(root: Path, *arguments: str) -> str:
-    return process.output(["git", *arguments], cwd=root)
+def git(root: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
+    return process.output(["git", *arguments], cwd=root, env=env)
 
 
 def _answer(root: Path, arguments: Sequence[str]) -> str | None:

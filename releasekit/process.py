@@ -58,8 +58,12 @@ def output(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     timeout: float = 60.0,
+    without_terminal: bool = False,
 ) -> str:
-    """Run a quick reading command to its end and return what it printed."""
+    """Run a quick reading command to its end and return what it printed.
+
+    Without a terminal it can ask nobody anything.
+    """
     try:
         child = subprocess.run(  # noqa: S603 - argv is ours, no shell
             argv,
@@ -68,6 +72,7 @@ def output(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
+            start_new_session=without_terminal,
             check=False,
         )
     except FileNotFoundError:

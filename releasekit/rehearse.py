@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from releasekit import embedded, journal
 from releasekit.ecosystems import Trial, TrialRequest, Verdict, all_ecosystems
 from releasekit.embedded.behaviour import Behaviour
-from releasekit.errors import NotEmbedded, NothingToPublish, ReleaseKitError
+from releasekit.errors import NotEmbedded, NothingToPublish, ReleaseKitError, ToolMissing
 from releasekit.events import (
     GOOD_OUTCOMES,
     BuildFinished,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from releasekit.config import Config, RegistrySettings
-    from releasekit.ecosystems import Registry
+    from releasekit.ecosystems import Ecosystem, Registry
     from releasekit.embedded.behaviour import Fault
-    from releasekit.events import Artifact, RunState
+    from releasekit.events import Artifact, ReleaseState, RunState
     from releasekit.model import Package, Workspace
     from releasekit.plan import Plan
     from releasekit.publish.selection import Selection
@@ -71,7 +71,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
+class Judged:
     """How one package did, from its build to its import."""
 
     package: str
@@ -113,6 +113,8 @@ def select(found: Workspace, config: Config, folder: Path, selection: Selection)
     if lacking := embedded.node_missing():
         reason = f"`{lacking}` is not on this machine, and the npm registry needs it"
         left_out = {package.id: reason for package in chosen if package.ecosystem == _NODE}
+        if len(left_out) == len(chosen):
+            raise ToolMissing(tool=lacking, hint=embedded.NEEDS_NODE)
     return Rehearsal(
         found=found,
         config=config,
@@ -147,9 +149,13 @@ def registries(
                 scopes=upstreams,
             )
             start = embedded.npm_registry if world.name == _NODE else embedded.pypi_registry
-            server = start(rehearsal.folder / world.registry, behaviour=told)
+            server = start(_home_of(rehearsal, world), behaviour=told)
             running[world.registry] = stack.enter_context(server)
         yield running
+
+
+def _home_of(rehearsal: Rehearsal, world: Ecosystem) -> Path:
+    return rehearsal.folder / world.registry
 
 
 def request_for(
@@ -198,31 +204,41 @@ async def try_all(
     rehearsal: Rehearsal,
     state: RunState,
     running: Mapping[str, RegistrySettings],
-    finished: Callable[[Trial], None],
-) -> dict[str, Trial]:
-    """Install and load what was published, each alone, as wide as the machine."""
-    trials: dict[str, Trial] = {}
+    told: Callable[[Judged], None],
+) -> tuple[Judged, ...]:
+    """Install and load what was published, each alone, as wide as the machine.
+
+    One verdict for every package that was asked for: told as it is known, given in the order of
+    the release.
+    """
+    record = _recorded(rehearsal.folder)
+    found: dict[str, Judged] = {}
 
     def note(trial: Trial) -> None:
-        trials[trial.package] = trial
-        finished(trial)
+        one = record.judged(trial, state.releases[trial.package].release.version)
+        found[one.package] = one
+        told(one)
 
+    packages = rehearsal.found.by_id()
+    for package, release in state.releases.items():
+        if release.outcome not in GOOD_OUTCOMES:
+            words = _why_not(release)
+            note(Trial(package=package, verdict=Verdict.NOT_PUBLISHED, words=words))
     slots = Slots(width_of_machine())
     async with asyncio.TaskGroup() as group:
         for world in all_ecosystems():
-            packages = tuple(
+            published = tuple(
                 # As it was released: only a build may have known the version.
-                replace(package, version=state.releases[package.id].release.version)
-                for package in rehearsal.packages
-                if package.ecosystem == world.name
-                and package.id in state.releases
-                and state.releases[package.id].outcome in GOOD_OUTCOMES
+                replace(packages[package], version=release.release.version)
+                for package, release in state.releases.items()
+                if release.outcome in GOOD_OUTCOMES and packages[package].ecosystem == world.name
             )
-            if packages:
+            if published:
                 request = TrialRequest(
                     workspace=rehearsal.found,
-                    packages=packages,
+                    packages=published,
                     registry=running[world.registry],
+                    stored=_home_of(rehearsal, world),
                     scratch=rehearsal.folder / "trials" / world.name,
                     environ=os.environ,
                     slots=slots,
@@ -230,64 +246,60 @@ async def try_all(
                     finished=note,
                 )
                 group.create_task(world.try_out(request))
-    return trials
-
-
-def verdicts(
-    rehearsal: Rehearsal, state: RunState, trials: Mapping[str, Trial]
-) -> tuple[Verdicts, ...]:
-    """One for every package that was asked for, in the order of the release."""
-    builds, uploads = _times(rehearsal.folder)
-    found = []
-    for package, release in state.releases.items():
-        trial = trials.get(package) or Trial(
-            package=package, verdict=Verdict.NOT_PUBLISHED, words=_why(state, package)
-        )
-        found.append(
-            Verdicts(
-                package=package,
-                version=release.release.version,
-                trial=trial,
-                artifacts=tuple(
-                    Timed(artifact=artifact, seconds=uploads.get((package, artifact.file)))
-                    for artifact in release.artifacts
-                ),
-                build_seconds=builds.get(package),
-            )
-        )
-    by_id = rehearsal.found.by_id()
+    judged = [found[package] for package in state.releases]
     for package, reason in rehearsal.left_out.items():
         trial = Trial(package=package, verdict=Verdict.NOT_PUBLISHED, words=reason)
-        version = by_id[package].version or ""
-        found.append(Verdicts(package=package, version=version, trial=trial))
-    return tuple(found)
+        judged.append(record.judged(trial, packages[package].version or ""))
+        told(judged[-1])
+    return tuple(judged)
 
 
-def _why(state: RunState, package: str) -> str:
-    release = state.releases[package]
+def _why_not(release: ReleaseState) -> str:
     if release.outcome is Outcome.BLOCKED:
         return f"it needs {release.blocked_by}"
     return release.reason or str(release.outcome or "the run ended before it")
 
 
-def _times(folder: Path) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
-    """How long builds and uploads took, by the journals of this rehearsal's runs."""
-    started: dict[str, float] = {}
-    sent: dict[tuple[str, str], float] = {}
-    builds: dict[str, float] = {}
-    uploads: dict[tuple[str, str], float] = {}
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What the journals of a rehearsal say: one run, or one and the same again."""
+
+    artifacts: dict[str, tuple[Artifact, ...]] = field(default_factory=dict)
+    builds: dict[str, float] = field(default_factory=dict)
+    uploads: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def judged(self, trial: Trial, version: str) -> Judged:
+        package = trial.package
+        return Judged(
+            package=package,
+            version=version,
+            trial=trial,
+            artifacts=tuple(
+                Timed(artifact=artifact, seconds=self.uploads.get((package, artifact.file)))
+                for artifact in self.artifacts.get(package, ())
+            ),
+            build_seconds=self.builds.get(package),
+        )
+
+
+def _recorded(folder: Path) -> _Record:
+    record = _Record()
     for file in sorted((folder / "runs").glob(f"*/{journal.FILE_NAME}")):
+        started: dict[str, float] = {}
+        sent: dict[tuple[str, str], float] = {}
         for event in journal.read(file).events:
             match event:
-                case BuildStarted():
-                    started[event.package] = event.at
-                case BuildFinished() if event.package in started:
-                    builds.setdefault(event.package, event.at - started[event.package])
-                case UploadSent():
-                    sent.setdefault((event.package, event.file), event.at)
+                case BuildStarted(package=package):
+                    started[package] = event.at
+                case BuildFinished(package=package):
+                    record.artifacts[package] = event.artifacts
+                    if package in started:  # else its artifacts were taken over
+                        record.builds[package] = event.at - started[package]
+                case UploadSent(package=package, file=name):
+                    sent.setdefault((package, name), event.at)
                 case Confirmed(package=package, file=name) if (package, name) in sent:
-                    uploads.setdefault((package, name), event.at - sent[package, name])
-    return builds, uploads
+                    record.uploads[package, name] = event.at - sent[package, name]
+    return record
 
 
 def differences(rehearsal: Rehearsal) -> tuple[str, ...]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from releasekit import process
 from releasekit.errors import ServerEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+_T = TypeVar("_T")
 
 # Below this, another build would make those that run swap or die.
 MEMORY_RESERVE = 512 << 20
@@ -46,6 +50,28 @@ def _group_memory(folder: Path = Path("/sys/fs/cgroup")) -> int | None:
         used = int((folder / "memory.current").read_text())
         return limit - used + int(held.get("inactive_file", 0))
     return None
+
+
+async def detached(call: Callable[[], _T], *, seconds: float, name: str) -> _T:
+    """In a thread that nobody waits for in the end: what it calls may never return."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[_T] = loop.create_future()
+
+    def settle(act: Callable[[], None]) -> None:
+        if not answer.done():
+            act()
+
+    def run() -> None:
+        act: Callable[[], None]
+        try:
+            act = functools.partial(answer.set_result, call())
+        except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
+            act = functools.partial(answer.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, act)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await asyncio.wait_for(answer, seconds)
 
 
 class Slots:

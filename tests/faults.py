@@ -42,10 +42,12 @@ def faulty_registry(
     corrupt: str | None = None,
     drop_answer: str | None = None,
     delay: float = 0.0,
+    permits: threading.Semaphore | None = None,
 ) -> Iterator[RegistrySettings]:
     """`uploads` maps a package's name to the faults of its first uploads, in turn.
 
-    `refuse`, `drop_answer`: all uploads of a package; `corrupt` its hashes; `delay` every upload.
+    `refuse`, `drop_answer`: all uploads of a package; `corrupt` its hashes; `delay` every upload;
+    where there are `permits`, each upload waits for one.
     """
     faults = {name: list(listed) for name, listed in (uploads or {}).items()}
     if refuse:
@@ -66,6 +68,8 @@ def faulty_registry(
 
         def do_POST(self) -> None:
             time.sleep(delay)
+            if permits is not None:
+                permits.acquire(timeout=60)
             sent = self.rfile.read(int(self.headers["Content-Length"]))
             fault = self._next_fault(sent)
             if fault is None or fault.stored:
@@ -114,7 +118,11 @@ def faulty_registry(
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """A client that does not wait for its answer is what some tests are about."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

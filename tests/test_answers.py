@@ -10,8 +10,8 @@ import pytest
 from releasekit.ecosystems import Answer
 from releasekit.net import wait_of
 from releasekit.publish.answers import Verdict, classify
-from releasekit.sample import write_sample
 from tests.faults import Fault, faulty_registry
+from tests.sample import write_sample
 from tests.test_publish import outcomes, pypi_option, served
 
 if TYPE_CHECKING:

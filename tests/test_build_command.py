@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from releasekit.lock import journal_directory
-from releasekit.sample import write_sample
 from tests.building import write_tree
+from tests.sample import write_sample
 from tests.test_build import in_tree, package, workspace_of
 from tests.test_process import has_ended
 

@@ -12,7 +12,7 @@ import pytest
 
 from releasekit import __version__, errors
 from releasekit.__main__ import exit_code
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -302,24 +302,3 @@ def test_init_writes_a_config_that_loads_and_never_overwrites(
     ]
     file.write_text("\n".join(example for example in examples if "roots" not in example))
     assert releasekit(cwd=tmp_path).code == 0
-
-
-def test_the_demo_publishes_and_leaves_nothing(releasekit: ReleaseKit, tmp_path: Path,
-                                               npm_modules: Path) -> None:  # fmt: skip
-    assert npm_modules.is_dir()
-    (tmp_path / "tmp").mkdir()
-    result = releasekit("demo", env={"TMPDIR": str(tmp_path / "tmp")}, cwd=tmp_path)
-    assert result.code == 0, result.err
-    assert "5 published" in result.out
-    assert list((tmp_path / "tmp").iterdir()) == []
-
-
-def test_without_node_the_demo_says_so_and_goes_on(releasekit: ReleaseKit, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    for tool in ("uv", "git", "python3"):
-        found = __import__("shutil").which(tool)
-        (tmp_path / "bin" / tool).symlink_to(found)
-    result = releasekit("demo", env={"PATH": str(tmp_path / "bin")}, cwd=tmp_path)
-    assert result.code == 0, result.err
-    assert "without `node`" in result.err
-    assert "3 published" in result.out

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 from tests.test_publish import pypi_option, served
 
 if TYPE_CHECKING:

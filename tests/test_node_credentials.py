@@ -22,8 +22,8 @@ from releasekit.ecosystems.node.credentials import Npmrc
 from releasekit.ecosystems.node.registry import NpmRegistry, registries_for
 from releasekit.errors import CredentialRefused, UnreadableCredentials
 from releasekit.net import http_client
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

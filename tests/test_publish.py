@@ -16,8 +16,8 @@ import pytest
 
 from releasekit import journal
 from releasekit.events import Outcome, UploadSent, fold
-from releasekit.sample import write_sample
 from tests.faults import faulty_registry
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from pathlib import Path

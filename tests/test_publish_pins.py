@@ -17,7 +17,7 @@ import pytest
 
 from releasekit import pins
 from releasekit.lock import hold, journal_directory
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 from tests.test_process import has_ended
 
 if TYPE_CHECKING:

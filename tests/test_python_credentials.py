@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import json
+import os
+import pty
+import sys
 import time
 from typing import TYPE_CHECKING
 
 import httpx
-import keyring
-import keyring.backend
-import keyring.credentials
 import pytest
 
 from releasekit import embedded
@@ -18,11 +19,11 @@ from releasekit.ecosystems.python import credentials
 from releasekit.ecosystems.python.registry import SimpleIndex
 from releasekit.errors import UnreadableCredentials
 from releasekit.model import Package
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.conftest import ReleaseKit, Result
@@ -146,34 +147,44 @@ def test_a_malformed_pypirc_is_an_error_that_shows_nothing_of_it(tmp_path: Path)
     assert credentials.from_pypirc("pypi", UPLOAD, tmp_path / "missing") is None
 
 
-class Ring(keyring.backend.KeyringBackend):
-    """A keyring in memory; with a gate, one that waits for a person."""
+RING = """\
+import getpass, json, os, time
+import keyring.backend
 
+class Ring(keyring.backend.KeyringBackend):
     priority = 1
 
-    def __init__(self, held: dict[tuple[str, str], str], gate: threading.Event | None) -> None:
-        self.held, self.gate = held, gate
-        super().__init__()  # type: ignore[no-untyped-call]
+    def get_password(self, service, username):
+        print("unlocking")
+        match os.environ["RING_DOES"]:
+            case "wait":
+                time.sleep(60)
+            case "ask":
+                return getpass.getpass("Password for the keyring: ")
+            case "break":
+                raise OSError("secret of the keyring")
+        return json.loads(os.environ["RING_HOLDS"]).get(f"{service} {username}")
 
-    def set_password(self, service: str, username: str, password: str) -> None:
-        self.held[service, username] = password
-
-    def get_password(self, service: str, username: str) -> str | None:
-        if self.gate:
-            self.gate.wait(60)
-        return self.held.get((service, username))
+    def set_password(self, service, username, password): ...
+"""
 
 
 @pytest.fixture
-def ring() -> Iterator[type[Ring]]:
-    before = keyring.get_keyring()
-    yield Ring
-    keyring.set_keyring(before)
+def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A keyring whose backend does what `RING_DOES` says."""
+    (tmp_path / "backend").mkdir()
+    (tmp_path / "backend/ring_of_the_tests.py").write_text(RING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "backend"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "ring_of_the_tests.Ring")
+    monkeypatch.setenv("RING_DOES", "hold")
+    held = {f"{UPLOAD} me": "mine", f"{UPLOAD} __token__": "tokentoken"}
+    monkeypatch.setenv("RING_HOLDS", json.dumps(held))
+    return monkeypatch
 
 
 @pytest.mark.anyio
-async def test_the_keyring_is_asked_for_the_user_of_pypirc_or_a_token(ring: type[Ring]) -> None:
-    keyring.set_keyring(ring({(UPLOAD, "me"): "mine", (UPLOAD, "__token__"): "tokentoken"}, None))
+@pytest.mark.usefixtures("ring")
+async def test_the_keyring_is_asked_for_the_user_of_pypirc_or_a_token() -> None:
     credential = await credentials.from_keyring(UPLOAD, "me")
     assert credential == Credential(source="keyring", username="me", secret="mine")
     credential = await credentials.from_keyring(UPLOAD, None)
@@ -182,25 +193,43 @@ async def test_the_keyring_is_asked_for_the_user_of_pypirc_or_a_token(ring: type
 
 
 @pytest.mark.anyio
-async def test_a_keyring_that_waits_for_a_person_is_not_waited_for(ring: type[Ring]) -> None:
-    gate = threading.Event()
-    keyring.set_keyring(ring({}, gate))
+async def test_a_keyring_that_waits_for_a_person_is_not_waited_for(
+    ring: pytest.MonkeyPatch,
+) -> None:
+    ring.setenv("RING_DOES", "wait")
     began = time.monotonic()
-    try:
-        assert await credentials.from_keyring(UPLOAD, "me", seconds=0.1) is None
-        assert time.monotonic() - began < 30
-    finally:
-        gate.set()
+    assert await credentials.from_keyring(UPLOAD, "me", seconds=0.5) is None
+    assert time.monotonic() - began < 30
 
 
 @pytest.mark.anyio
-async def test_a_keyring_that_breaks_is_no_error(ring: type[Ring]) -> None:
-    class Broken(ring):  # type: ignore[valid-type, misc]
-        def get_password(self, service: str, username: str) -> str | None:
-            raise OSError(service, username)
-
-    keyring.set_keyring(Broken({}, None))
+async def test_a_keyring_that_breaks_is_no_error(ring: pytest.MonkeyPatch) -> None:
+    ring.setenv("RING_DOES", "break")
     assert await credentials.from_keyring(UPLOAD, "me") is None
+
+
+ASK = """
+import asyncio
+from releasekit.ecosystems.python import credentials
+print("found", asyncio.run(credentials.from_keyring("https://index.example/legacy/", "me")))
+"""
+
+
+def test_a_keyring_cannot_ask_anybody_even_where_there_is_a_terminal(
+    ring: pytest.MonkeyPatch,
+) -> None:
+    ring.setenv("RING_DOES", "ask")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", ASK])  # noqa: S606 - within a terminal
+    said = b""
+    with contextlib.suppress(OSError):  # how a terminal says that the last process has left it
+        while chunk := os.read(terminal, 4096):
+            said += chunk
+    os.close(terminal)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert b"found None" in said
+    assert b"Password" not in said
 
 
 @pytest.mark.anyio

@@ -23,8 +23,8 @@ import httpx
 import pytest
 
 from releasekit import embedded
-from releasekit.sample import write_sample
 from tests.building import write_tree
+from tests.sample import write_sample
 from tests.test_build_node import manifest, tool, workspace_of  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:

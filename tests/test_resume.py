@@ -13,8 +13,8 @@ import pytest
 
 from releasekit import journal
 from releasekit.events import fold
-from releasekit.sample import write_sample
 from tests.faults import Fault, faulty_registry
+from tests.sample import write_sample
 from tests.test_publish import outcomes, pypi_option, served
 
 if TYPE_CHECKING:

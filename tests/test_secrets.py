@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from releasekit import journal, secrets
 from releasekit.errors import UnsendableCredential
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential, origin, redact, split_url
+from tests.sample import write_sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from releasekit.ecosystems.python.registry import SimpleIndex
 from releasekit.errors import TrustedPublishingFailed, TrustedPublishingRefused
 from releasekit.model import Package
 from releasekit.net import http_client
-from releasekit.sample import write_sample
 from releasekit.secrets import Credential
+from tests.sample import write_sample
 from tests.trusting_registry import REQUEST_TOKEN, TrustingRegistry, signed, trusting_registry
 
 if TYPE_CHECKING:
@@ -149,6 +149,67 @@ async def test_a_refusal_to_mint_tells_the_step_and_the_servers_own_code(
     assert "trading the identity for a token" in caught.value.message
     assert "422: `invalid-publisher` no publisher matches" in caught.value.message
     assert server.used == []
+
+
+async def test_a_refusal_is_the_answer_for_every_package(
+    server: TrustingRegistry, wheel: Path
+) -> None:
+    server.refuse_minting = {"errors": [{"code": "invalid-publisher", "description": "none"}]}
+    registry = index(server)
+    async with http_client() as client:
+        told = await asyncio.gather(
+            *(registry.upload(client, package("acme-text"), wheel) for _ in range(5)),
+            return_exceptions=True,
+        )
+    assert all(isinstance(one, TrustedPublishingRefused) for one in told)
+    assert server.steps == MINTING
+
+
+@pytest.mark.parametrize(
+    ("code", "claims", "words"),
+    [
+        (
+            "invalid-publisher",
+            {
+                "repository": "acme/mono",
+                "workflow_ref": "acme/mono/.github/workflows/release.yml@refs/tags/v1",
+                "environment": "pypi",
+            },
+            "repository `acme/mono`, workflow `release.yml`, environment `pypi`",
+        ),
+        (
+            "invalid-pending-publisher",
+            {
+                "project_path": "acme/sub/mono",
+                "ci_config_ref_uri": "gitlab.example/acme/sub/mono//ci/release.yml@refs/heads/x",
+            },
+            "repository `acme/sub/mono`, workflow `ci/release.yml`, environment `(none)`",
+        ),
+        ("invalid-reuse-token", {}, "in a new job"),
+        ("not-enabled", {}, "publish with a token"),
+        ("something-new", {}, "compare the publisher registered there"),
+    ],
+)
+async def test_a_refusal_to_mint_names_what_to_change(
+    server: TrustingRegistry, wheel: Path, code: str, claims: dict[str, object], words: str
+) -> None:
+    server.claims.update(claims)
+    server.refuse_minting = {"errors": [{"code": code, "description": "no"}]}
+    async with http_client() as client:
+        with pytest.raises(TrustedPublishingRefused) as caught:
+            await index(server).upload(client, package("acme-text"), wheel)
+    assert f"`{code}` no" in caught.value.message
+    assert words in (caught.value.hint or "")
+
+
+async def test_a_clock_that_is_ahead_does_not_mint_for_every_upload(
+    server: TrustingRegistry, wheel: Path
+) -> None:
+    server.lifetime = -3600
+    registry = index(server)
+    for _ in range(3):
+        await upload(registry, wheel)
+    assert server.steps == MINTING
 
 
 async def test_a_server_that_fails_to_mint_may_be_asked_again(
@@ -310,7 +371,7 @@ async def test_npm_without_trusted_publishing_is_an_error_only_where_it_is_requi
     async with http_client() as client:
         status, told = await put(npm(server, server.environ, required=False), tarball, client)
         assert (status, server.used) == (403, [""])
-        assert "no trusted publishing there" in told
+        assert "publish its first version with a token" in told
         with pytest.raises(TrustedPublishingRefused) as caught:
             await put(npm(server, server.environ), tarball, client)
     assert caught.value.hint is not None

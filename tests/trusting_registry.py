@@ -11,6 +11,7 @@ import contextlib
 import json
 import re
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,30 @@ REQUEST_TOKEN = "request-token-of-the-ci"
 EXCHANGE = "/-/npm/v1/oidc/token/exchange/package/"
 
 
-def signed(audience: str, number: int = 0) -> str:
+def signed(audience: str, number: int = 0, **claims: object) -> str:
     """An identity as far as anybody here looks into it."""
-    claims = json.dumps({"aud": audience, "jti": number}).encode()
-    return f"header.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.signature{number}"
+    now = int(time.time())
+    body = {
+        "aud": audience,
+        "jti": number,
+        "iss": "https://token.example",
+        "sub": "https://ci.example/acme/mono/release.yml",
+        "iat": now - 1,
+        "exp": now + 300,
+        "repository_visibility": "public",
+        **claims,
+    }
+    header = _base64({"alg": "RS256", "typ": "JWT"})
+    return f"{header}.{_base64(body)}.{_base64(f'signature{number}')}"
+
+
+def _base64(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def claims_of(identity: str) -> dict[str, Any]:
+    claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(identity.split(".")[1] + "=="))
+    return claims
 
 
 @dataclass
@@ -39,12 +60,20 @@ class TrustingRegistry:
     supported: bool = True
     refuse_minting: dict[str, Any] | None = None
     refuse_minting_with: int = 422
+    claims: dict[str, object] = field(default_factory=dict)
+    """What the CI says of itself, where that is not as usual."""
     steps: list[str] = field(default_factory=list)
+    audiences: list[str] = field(default_factory=list)
+    """For whom identities were asked."""
+    bodies: list[bytes] = field(default_factory=list)
+    """Of the uploads."""
     spent: set[str] = field(default_factory=set)
     tokens: dict[str, str] = field(default_factory=dict)
     """Token → the package it is for, or the empty string."""
     used: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, Any] = field(default_factory=dict)
+    """npm's packuments."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -85,13 +114,15 @@ class TrustingRegistry:
             return 401, {"message": "who are you"}
         asked = parse_qs(query)
         assert asked["api-version"] == ["2.0"]
-        return 200, {"value": signed(asked["audience"][0], len(self.steps))}
+        self.audiences.append(asked["audience"][0])
+        identity = signed(asked["audience"][0], len(self.steps), **self.claims)
+        return 200, {"value": identity}
 
     def _mint(self, identity: str, *, audience: str, package: str) -> tuple[int, object]:
         self.steps.append(f"mint {package}".strip())
         if self.refuse_minting is not None:
             return self.refuse_minting_with, self.refuse_minting
-        claims = json.loads(base64.urlsafe_b64decode(identity.split(".")[1] + "=="))
+        claims = claims_of(identity)
         if claims["aud"] != audience:
             return 422, {"errors": [{"code": "invalid-audience", "description": claims["aud"]}]}
         if identity in self.spent:
@@ -110,7 +141,8 @@ class TrustingRegistry:
                 if name.startswith(path.split("/")[2].replace("-", "_"))
             ]
             return 200, {"files": files}
-        return 404, {}
+        name = unquote(path[1:])
+        return (200, self.packages[name]) if name in self.packages else (404, {})
 
     def _store(self, path: str, authorization: str, body: bytes) -> tuple[int, object]:
         kind, _, value = authorization.partition(" ")
@@ -118,10 +150,14 @@ class TrustingRegistry:
         self.used.append(token)
         if token not in self.tokens or self.tokens[token] not in {"", unquote(path[1:])}:
             return 403, {"error": "invalid or expired token"}
+        self.bodies.append(body)
         digest = re.search(rb'name="sha256_digest"\r\n\r\n([0-9a-f]{64})', body)
         name = re.search(rb'filename="([^"]+)"', body)
         if digest and name:
             self.files[name[1].decode()] = digest[1].decode()
+        if body.startswith(b"{"):
+            document = json.loads(body)
+            self.packages[document["name"]] = document
         return 200, {}
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from releasekit.cli.workflows import CI
+
 if TYPE_CHECKING:
     from releasekit.cli.shell import Shell
     from releasekit.model import Workspace
@@ -15,6 +17,7 @@ EXAMPLES = """\b
 Examples:
   releasekit init            write releasekit.toml beside the workspace
   releasekit init --print    show it without writing
+  releasekit init --ci github > .github/workflows/release.yml
 """
 
 
@@ -25,6 +28,9 @@ def register(app: typer.Typer) -> None:
 def init(
     ctx: typer.Context,
     show: Annotated[bool, typer.Option("--print", help="Show it, write nothing.")] = False,
+    ci: Annotated[
+        CI | None, typer.Option("--ci", help="Print a workflow that releases from there instead.")
+    ] = None,
 ) -> None:
     """Write a commented configuration for what was found here."""
     from releasekit import config
@@ -33,6 +39,9 @@ def init(
 
     shell: Shell = ctx.obj
     found, _ = shell.load()
+    if ci is not None:
+        _show_workflow(shell, ci, found)
+        return
     text = commented_config(found)
     file = found.root / config.FILE_NAME
     if not show:
@@ -44,7 +53,19 @@ def init(
     elif show:
         shell.print(text.rstrip("\n"))
     else:
-        shell.print(f"wrote `{file}`; every key in it is optional\nnext: releasekit")
+        shell.print(f"wrote `{file}`; every key in it is optional")
+        shell.print("next: releasekit rehearse")
+
+
+def _show_workflow(shell: Shell, ci: CI, found: Workspace) -> None:
+    from releasekit.cli.shell import Output
+    from releasekit.cli.workflows import FILES, workflow
+
+    text = workflow(ci, {member.ecosystem for member in found.members})
+    if shell.output is Output.JSON:
+        shell.emit({"file": FILES[ci], "written": False, "text": text})
+    else:
+        shell.print(text.rstrip("\n"))
 
 
 def commented_config(found: Workspace) -> str:

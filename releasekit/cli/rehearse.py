@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from releasekit.cli.shell import Shell
     from releasekit.config import Config, RegistrySettings
-    from releasekit.ecosystems import Trial
     from releasekit.model import Workspace
     from releasekit.publish.selection import Selection
-    from releasekit.rehearse import Misbehaviour, Rehearsal, Verdicts
+    from releasekit.rehearse import Judged, Misbehaviour, Rehearsal
 
 EXAMPLES = """\b
 Examples:
@@ -25,6 +25,9 @@ Examples:
   releasekit rehearse --keep                 and try things by hand
   releasekit rehearse --output json
 """
+
+
+INTERRUPTED = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -77,13 +80,18 @@ def rehearse_and_show(
     misbehaviour: Misbehaviour,
     keep: bool = False,
     lock_timeout: float = 0.0,
+    would_publish: bool = True,
 ) -> int:
-    """From the registries' start to their end; gives the exit code."""
+    """From the registries' start to their end; gives the exit code.
+
+    `would_publish`: these packages are somebody's, who wants to know what `publish` would do.
+    """
     import asyncio
 
     from releasekit import embedded
     from releasekit import rehearse as verb
     from releasekit.cli.steering import exit_code_of, run_and_show, until_signal
+    from releasekit.events import Outcome
 
     with embedded.throwaway_folder("releasekit-rehearse-") as folder:
         rehearsal = verb.select(found, config, folder, selection)
@@ -92,22 +100,21 @@ def rehearse_and_show(
             request = verb.request_for(rehearsal, running, lock_timeout=lock_timeout)
             approve = verb.approval(running)
             state = run_and_show(shell, request, approve=approve)
-            if misbehaviour.faults and not state.ok:
+            if misbehaviour.faults and state.by_outcome(Outcome.BLOCKED):
                 shell.say("the same again: it continues with what is not there yet")
                 state = run_and_show(shell, request, approve=approve)
             if exit_code_of(state) == INTERRUPTED:
                 return INTERRUPTED
-            trials = asyncio.run(
-                until_signal(verb.try_all(rehearsal, state, running, _teller(shell)))
+            shell.say("installing each alone, and loading it")
+            judged = asyncio.run(
+                until_signal(verb.try_all(rehearsal, state, running, _teller(shell, rehearsal)))
             )
-            judged = verb.verdicts(rehearsal, state, trials)
-            _show(shell, judged, verb.differences(rehearsal))
+            _sum_up(shell, judged, verb.differences(rehearsal) if would_publish else ())
             if keep:
-                _keep_up(shell, running)
+                _keep_up(shell, running, folder)
+            elif would_publish and not all(one.ok for one in judged):
+                shell.say("`--keep` leaves the registries and the logs until Ctrl-C")
     return 0 if all(one.ok for one in judged) else 1
-
-
-INTERRUPTED = 3
 
 
 def _say_what_is_missing(shell: Shell, rehearsal: Rehearsal) -> None:
@@ -118,38 +125,50 @@ def _say_what_is_missing(shell: Shell, rehearsal: Rehearsal) -> None:
     uses_npm = any(package.ecosystem == "node" for package in rehearsal.packages)
     if uses_npm and not embedded.is_installed():
         shell.say("installing an npm registry, once (about half a minute)")
+        with shell.working("installing the npm registry"):
+            embedded.install_npm_registry()
 
 
-def _teller(shell: Shell) -> Any:  # noqa: ANN401 - a callable
+def _teller(shell: Shell, rehearsal: Rehearsal) -> Callable[[Judged], None]:
+    import json
+
     from releasekit.cli.shell import Output
     from releasekit.ui.text import clean
 
-    def tell(trial: Trial) -> None:
-        if shell.output is Output.TEXT:
-            good = trial.verdict == "ok"
-            told = f"installed and loaded in {trial.seconds:.1f} s" if good else trial.verdict
-            painted = shell.style(told, "32" if good else "1;31")
-            shell.print_of_run(f"{clean(trial.package)}  {painted}")
+    width = max(len(clean(_name(one.id, one.version))) for one in rehearsal.packages)
+
+    def tell(one: Judged) -> None:
+        if shell.output is Output.JSON:
+            shell.print_of_run(json.dumps(_as_data(one), ensure_ascii=False))
+        else:
+            shell.print_of_run("\n".join(_as_text(shell, one, width)))
 
     return tell
 
 
-def _show(shell: Shell, judged: tuple[Verdicts, ...], differences: tuple[str, ...]) -> None:
+def _sum_up(shell: Shell, judged: tuple[Judged, ...], differences: tuple[str, ...]) -> None:
     import json
 
     from releasekit.cli.shell import Output
+    from releasekit.ui.text import clean
 
-    ok = all(one.ok for one in judged)
+    bad = [one for one in judged if not one.ok]
     if shell.output is Output.JSON:
-        for one in judged:
-            shell.print_of_run(json.dumps(_as_data(one), ensure_ascii=False))
-        last = {"v": 1, "event": "rehearsed", "ok": ok, "differences": list(differences)}
+        last = {"v": 1, "event": "rehearsed", "ok": not bad, "differences": list(differences)}
         shell.print_of_run(json.dumps(last, ensure_ascii=False))
         return
-    shell.print_of_run("\n".join(_as_text(shell, judged, differences)))
+    said = f"{len(judged) - len(bad)} of {len(judged)} packages are fine"
+    lines = ["", shell.style(said, "1;31" if bad else "32")]
+    for verdict in dict.fromkeys(one.trial.verdict for one in bad):
+        names = ", ".join(clean(one.package) for one in bad if one.trial.verdict is verdict)
+        lines.append(f"{shell.style(verdict, '1;31')}: {names}")
+    if differences:
+        lines.append("a real publish would differ:")
+        lines += [f"  {clean(line)}" for line in differences]
+    shell.print_of_run("\n".join(lines))
 
 
-def _as_data(one: Verdicts) -> dict[str, object]:
+def _as_data(one: Judged) -> dict[str, object]:
     return {
         "v": 1,
         "event": "verdict",
@@ -171,39 +190,40 @@ def _as_data(one: Verdicts) -> dict[str, object]:
     }
 
 
-def _as_text(
-    shell: Shell, judged: tuple[Verdicts, ...], differences: tuple[str, ...]
-) -> Iterator[str]:
-    from releasekit.ui.text import bytes_in_words, clean
+def _as_text(shell: Shell, one: Judged, width: int) -> Iterator[str]:
+    from releasekit.ui.text import clean
 
-    width = max(len(clean(f"{one.package} {one.version}")) for one in judged)
-    yield ""
-    for one in judged:
-        mark = shell.style("ok", "32") if one.ok else shell.style("no", "1;31")
-        name = clean(f"{one.package} {one.version}")
-        files = ", ".join(
-            f"{_kind(timed.artifact.file)} {bytes_in_words(timed.artifact.size)}"
-            + (f" in {timed.seconds:.2f} s" if timed.seconds is not None else "")
-            for timed in one.artifacts
-        )
-        if one.ok:
-            yield f"{mark}  {name:{width}}  {files}"
-            continue
-        yield f"{mark}  {name:{width}}  {shell.style(one.trial.verdict, '1;31')}"
-        yield from (f"      {line}" for line in clean(one.trial.words, lines=True).splitlines())
-    bad = sum(not one.ok for one in judged)
-    said = f"{len(judged) - bad} of {len(judged)} packages are fine"
-    yield ""
-    yield shell.style(said, "1;31" if bad else "32")
-    yield "a real publish would differ:"
-    yield from (f"  {clean(line)}" for line in differences)
+    name = f"{clean(_name(one.package, one.version)):{width}}"
+    if one.ok:
+        loaded = f"loads in {one.trial.seconds:.1f} s"
+        yield f"{shell.style('ok', '32')}  {name}  {_files(one)}, {loaded}"
+        return
+    yield f"{shell.style('no', '1;31')}  {name}  {shell.style(one.trial.verdict, '1;31')}"
+    told = clean(one.trial.words, lines=True).splitlines()
+    if one.trial.verdict == "not published":
+        told = told[:1]  # the run has said the rest
+    yield from (f"      {line}" for line in told)
+
+
+def _name(package: str, version: str | None) -> str:
+    return f"{package} {version or ''}"
+
+
+def _files(one: Judged) -> str:
+    from releasekit.ui.text import bytes_in_words
+
+    return ", ".join(
+        f"{_kind(timed.artifact.file)} {bytes_in_words(timed.artifact.size)}"
+        + (f" in {timed.seconds:.2f} s" if timed.seconds is not None else "")
+        for timed in one.artifacts
+    )
 
 
 def _kind(file: str) -> str:
     return {"whl": "wheel", "gz": "sdist", "tgz": "tarball"}.get(file.rpartition(".")[2], file)
 
 
-def _keep_up(shell: Shell, running: Mapping[str, RegistrySettings]) -> None:
+def _keep_up(shell: Shell, running: Mapping[str, RegistrySettings], folder: Path) -> None:
     import asyncio
     import contextlib
 
@@ -217,6 +237,7 @@ def _keep_up(shell: Shell, running: Mapping[str, RegistrySettings]) -> None:
         else:
             shell.say(f"{name}: {settings.url}")
             shell.say(f"  npm install --registry {settings.url} NAME")
+    shell.say(f"logs: {folder / 'runs'} and {folder / 'trials'}")
     shell.say("the registries are up until Ctrl-C")
     with contextlib.suppress(StoppedBySignal):
         asyncio.run(until_signal(asyncio.Event().wait()))

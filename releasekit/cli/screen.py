@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
 import sys
 from pathlib import Path
@@ -67,7 +67,7 @@ class Screen:
             self._start(event)
         self._log.show(event)
         if self._shell.output is Output.JSON and self._folder is not None:
-            self._print_json(event)  # what the journal holds
+            self._shell.emit_line(events.to_json(event))
         if self._live is not None:
             self._live.show(event)
         elif self._mode is Progress.PLAIN or _is_failure(event):
@@ -82,12 +82,6 @@ class Screen:
             self._live.keys = "q?la" if event.command == "build" else "pq+la?"
         if self._keys is not None:
             self._keys.start()  # not earlier: the question is answered with Enter
-
-    def _print_json(self, event: Event) -> None:
-        line = json.dumps(events.to_json(event), ensure_ascii=False)
-        if github.is_runner(os.environ):
-            line = github.json_without_commands(line)
-        self._shell.print_as_is(line)
 
     def _print_line(self, event: Event) -> None:
         if self._groups is not None:
@@ -112,13 +106,16 @@ class Screen:
         ]
 
     def keys(self) -> dict[str, Callable[[], None]]:
+        from releasekit.ui.keys import DOWN, UP
+
         if self._live is None:
             return {}
         return {
             "l": self._live.toggle_log,
             "a": self._live.toggle_all,
             "?": self._live.toggle_help,
-            "\t": self._live.select_next,
+            **dict.fromkeys(("\t", *DOWN), self._live.select_next),
+            **dict.fromkeys(UP, functools.partial(self._live.select_next, -1)),
         }
 
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -16,13 +17,13 @@ from typer.core import TyperGroup
 from releasekit.errors import NoSuchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Mapping
 
     from releasekit.config import Config
     from releasekit.errors import ReleaseKitError
     from releasekit.model import Workspace
     from releasekit.pins import Recovery
+    from releasekit.ui.working import Spinner
 
 
 class Output(StrEnum):
@@ -55,6 +56,8 @@ class Shell:
     debug: bool = False
     above: Callable[[str], None] | None = field(default=None, repr=False)
     """Where a live view is drawn: what prints a line above it."""
+    spinner: Spinner | None = field(default=None, repr=False)
+    """Turns below the lines that are printed."""
     logged: Callable[[str], None] | None = field(default=None, repr=False)
     """Keeps a line in the log of the run."""
 
@@ -81,12 +84,20 @@ class Shell:
             found = workspace.load(root, exclude=settings.exclude, roots=settings.roots)
         return found, settings
 
-    def working(self, doing: str) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def working(self, doing: str) -> Iterator[None]:
         """A spinner on stderr while something takes longer than a second; for a terminal only."""
-        from releasekit.ui.working import spinner
+        if self.progress not in {Progress.AUTO, Progress.LIVE} or not self.can_draw(sys.stderr):
+            yield
+            return
+        from releasekit.ui.working import Spinner
 
-        wanted = self.progress in {Progress.AUTO, Progress.LIVE} and self.can_draw(sys.stderr)
-        return spinner(doing, sys.stderr if wanted else None, unicode=self.uses_unicode())
+        with Spinner(doing, sys.stderr.fileno(), unicode=self.uses_unicode()) as spinner:
+            self.spinner = spinner
+            try:
+                yield
+            finally:
+                self.spinner = None
 
     def can_draw(self, stream: Any) -> bool:  # noqa: ANN401 - any text stream
         return stream is not None and stream.isatty() and _is_smart(os.environ)
@@ -127,11 +138,22 @@ class Shell:
 
     def emit(self, data: object) -> None:
         """One JSON document on stdout."""
-        self.print(json.dumps(data, indent=2, ensure_ascii=False))
+        # In ASCII: a control character that JSON allows must not reach a terminal.
+        self.print(json.dumps(data, indent=2))
+
+    def emit_line(self, data: object) -> None:
+        """One JSON document of many, on a line of its own; a reader who left ends nothing."""
+        from releasekit.ui import github
+
+        line = json.dumps(data)
+        if github.is_runner(os.environ):
+            line = github.json_without_commands(line)
+        self.print_as_is(line)
 
     def print(self, text: str) -> None:
         """Data, or the answer to a question: stdout."""
-        print(text, flush=True)
+        with self.spinner.aside() if self.spinner else contextlib.nullcontext():
+            print(text, flush=True)
 
     def print_of_run(self, text: str) -> None:
         """Something that a run has to tell: a reader who left (`| head`) must not end a release."""
@@ -150,7 +172,8 @@ class Shell:
             self.above(text)
         elif sys.stderr is not None:
             try:
-                print(text, file=sys.stderr, flush=True)
+                with self.spinner.aside() if self.spinner else contextlib.nullcontext():
+                    print(text, file=sys.stderr, flush=True)
             except OSError:
                 _silence(sys.stderr)
 
@@ -176,7 +199,7 @@ class Shell:
                 "hint": hint,
                 "exit_code": exit_code,
             }
-            self.emit({"error": body})
+            self.emit_line({"error": body})
         told = clean(message, lines=True)
         self.say(f"{self.style('error:', '1;31', sys.stderr)} {told}")
         if hint:

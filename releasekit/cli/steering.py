@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Start = Callable[[Screen], Coroutine[Any, Any, RunState]]
 
 Ended = TypeVar("Ended")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What is in flight may still end well; then whoever sent the signal loses patience.
 GRACE_SECONDS = 2.0
 
@@ -46,7 +47,7 @@ def run_and_show(shell: Shell, request: PublishRequest, *, approve: Approve) -> 
 
     def start(screen: Screen) -> Coroutine[Any, Any, RunState]:
         def asked(plan: Plan, registries: Mapping[str, Registry]) -> bool:
-            with screen.aside():
+            with screen.aside(), _heard_at_once(shell):
                 return approve(plan, registries)
 
         return publisher.run(
@@ -105,7 +106,31 @@ def _show(
 
 
 def _this_command() -> str:
-    return shlex.join(["releasekit", *sys.argv[1:]])
+    """What continues the run: the same again, but `--fresh` would give up on what it has sent."""
+    return shlex.join(["releasekit", *(word for word in sys.argv[1:] if word != "--fresh")])
+
+
+@contextlib.contextmanager
+def _heard_at_once(shell: Shell) -> Iterator[None]:
+    """The loop stands still for an answer: Ctrl-C and Ctrl-Z are for the question."""
+
+    def stop(number: int, _: object) -> None:
+        shell.say("")  # not on the line of the question
+        raise StoppedBySignal(signal=signal.Signals(number).name)
+
+    waiting: dict[signal.Signals, Callable[[int, object], None] | signal.Handlers] = {
+        **dict.fromkeys(_ENDING, stop),
+        signal.SIGTSTP: signal.SIG_DFL,
+    }
+    before = {number: signal.getsignal(number) for number in waiting}
+    for number, action in waiting.items():
+        if before[number] != signal.SIG_IGN:
+            signal.signal(number, action)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def until_signal(work: Coroutine[Any, Any, Ended]) -> Ended:
@@ -123,7 +148,7 @@ async def until_signal(work: Coroutine[Any, Any, Ended]) -> Ended:
 
     numbers = [
         number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in _ENDING
         if signal.getsignal(number) != signal.SIG_IGN  # nohup
     ]
     for number in numbers:
@@ -146,7 +171,7 @@ async def _steered(screen: Screen, start: Start, control: RunControl | None) -> 
 
     from releasekit.ui.keys import Keys
 
-    received: list[signal.Signals] = []
+    received: list[str] = []
     run = asyncio.ensure_future(start(screen))
     stopping = _Stopping(run, screen, control, received)
     with (
@@ -158,21 +183,20 @@ async def _steered(screen: Screen, start: Start, control: RunControl | None) -> 
             return await run
         except asyncio.CancelledError:
             if received:
-                raise StoppedBySignal(signal=received[0].name) from None
+                raise StoppedBySignal(signal=received[0]) from None
             raise
 
 
 def _actions(
     screen: Screen, control: RunControl | None, stopping: _Stopping
 ) -> dict[str, Callable[[], None]]:
-    actions = screen.keys()
-    if control is None:  # a build: nothing to pause, and it ends at once
-        return actions | {"q": functools.partial(stopping.stop, signal.SIGINT)}
+    actions = {**screen.keys(), "q": stopping.quit}
+    if control is None:  # a build: nothing to pause
+        return actions
     more = functools.partial(control.change_concurrency, 1)
     return actions | {
         "p": control.pause,
         "r": control.resume,
-        "q": control.quit,
         "+": more,
         "=": more,
         "-": functools.partial(control.change_concurrency, -1),
@@ -191,7 +215,7 @@ class _Stopping:
         run: Future[RunState],
         screen: Screen,
         control: RunControl | None,
-        received: list[signal.Signals],
+        received: list[str],
     ) -> None:
         self._run = run
         self._screen = screen
@@ -199,20 +223,30 @@ class _Stopping:
         self._received = received
         self._timer: TimerHandle | None = None
 
+    def quit(self) -> None:
+        """The key: never in the middle of an upload."""
+        if self._control is not None and self._control.uploading:
+            self._control.quit()
+        else:
+            self._end_builds("`q`")
+
     def stop(self, number: signal.Signals) -> None:
         import asyncio
 
         control = self._control
         if control is None or not control.uploading:
-            if not self._received:  # a second one must not interrupt the clearing up
-                self._received.append(number)
-                self._run.cancel()
+            self._end_builds(number.name)
         elif number is signal.SIGINT and not control.quitting:
             control.quit()
         elif not self._received:
-            self._received.append(number)
+            self._received.append(number.name)
             control.quit()
             self._timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._give_up)
+
+    def _end_builds(self, by: str) -> None:
+        if not self._received:  # a second one must not interrupt the clearing up
+            self._received.append(by)
+            self._run.cancel()
 
     def _give_up(self) -> None:
         if not self._run.done():
@@ -253,7 +287,7 @@ def _signals(
         signal.SIGCONT: come_back,
         signal.SIGWINCH: screen.resized,
     }
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDING:
         handlers[number] = functools.partial(stopping.stop, number)
     for number in list(handlers):
         if signal.getsignal(number) == signal.SIG_IGN:  # nohup, a shell without jobs

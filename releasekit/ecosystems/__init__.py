@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from releasekit.attestations import Attestor
     from releasekit.config import RegistrySettings
     from releasekit.errors import ReleaseKitError
     from releasekit.model import Edge, Finding, Member, Package, PinPolicy, Workspace
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 
 DEFAULT_SETTLE = 2.0
+_ATTESTATIONS = (".attestation", ".sigstore")
+
+
+def is_attestation(file: Path) -> bool:
+    """It lies beside an artifact and speaks of it, and is none itself."""
+    return file.name.endswith(_ATTESTATIONS)
 
 
 class Standing(IntEnum):
@@ -199,6 +206,8 @@ class TrialRequest:
     workspace: Workspace
     packages: tuple[Package, ...]
     registry: RegistrySettings
+    stored: Path
+    """Where that registry keeps its files."""
     scratch: Path
     environ: Mapping[str, str]
     """Ours: settings for reading from upstream are taken from it, nothing else."""
@@ -230,6 +239,9 @@ class Registry(Protocol):
     async def whoami(self, client: httpx.AsyncClient) -> str | None:
         """Whose the credential is; None where that cannot be asked. Raises where it is refused."""
 
+    async def attestor(self, client: httpx.AsyncClient, package: Package) -> Attestor | None:
+        """How this package's files are signed; None: they are not. Raises `CannotAttest`."""
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence: ...
 
     async def upload(
@@ -239,7 +251,10 @@ class Registry(Protocol):
         file: Path,
         told: Callable[[float], None] = untold,
     ) -> Answer:
-        """Send the file once, without holding it in memory; `told` is the share that has left."""
+        """Send the file once, with the attestation that lies beside it where one is wanted.
+
+        It is not held in memory; `told` is the share that has left.
+        """
 
 
 class Discovers(Protocol):

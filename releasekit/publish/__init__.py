@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from releasekit.attestations import Attestor
     from releasekit.config import Config, RegistrySettings
     from releasekit.ecosystems import Registry
     from releasekit.model import Package
@@ -82,14 +83,19 @@ class PublishRequest:
         addresses = self.registries.get(registry)
         if addresses is None and (configured is None or not configured.has_address):
             addresses = named.get(registry)
-        if addresses is None or configured is None:
-            return addresses or configured
-        return replace(
-            addresses,
-            trusted_publishing=configured.trusted_publishing,
-            settle=configured.settle,
-            confirm_within=configured.confirm_within,
-        )
+        chosen = addresses or configured
+        if addresses is not None and configured is not None:
+            chosen = replace(
+                addresses,
+                trusted_publishing=configured.trusted_publishing,
+                attestations=configured.attestations,
+                trust_config=configured.trust_config,
+                settle=configured.settle,
+                confirm_within=configured.confirm_within,
+            )
+        if chosen is None or chosen.trust_config is None:
+            return chosen
+        return replace(chosen, trust_config=str(self.root / chosen.trust_config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,8 @@ class Run:
     resumed: Mapping[str, Kept]
     packages: Mapping[str, Package]
     registries: Mapping[str, Registry]
+    attestors: Mapping[str, Attestor]
+    """By package: how its files are signed; those that are missing here are not."""
     client: httpx.AsyncClient
     control: RunControl
     state: RunState
@@ -122,6 +130,7 @@ async def run(
     """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
     # Only uploads need HTTP; `build` starts without.
     from releasekit.net import POOL_SIZE, http_client
+    from releasekit.publish.attest import attestors
 
     if request.resume is not None and request.fresh:
         raise ResumeOrFresh
@@ -146,6 +155,7 @@ async def run(
         earlier = None if request.resume is None else run_to_resume(this.home, request.resume)
         observe(StageStarted(stage=Stage.PREFLIGHT))
         prepared = await prepare(request, this, client, earlier)
+        signing = await attestors(prepared, client)
         _require_approval(prepared, approve)
         take_over(prepared.resumed, this.folder)
         copy = None if request.state is None else request.state / "runs" / this.run
@@ -158,7 +168,10 @@ async def run(
                 record.emit(Noted(message=f"the journal of run {torn} {TORN}"))
             for warning in prepared.warnings:
                 record.emit(Noted(package=warning.package, message=warning.message))
-            await _stages(_run(request, this, client, prepared, record, control, copy))
+            for reason in signing.unsigned:
+                record.emit(Noted(message=reason))
+            run = _run(request, this, client, prepared, record, control, copy)
+            await _stages(replace(run, attestors=signing.attestors))
     return record.state
 
 
@@ -211,6 +224,7 @@ def _run(
         resumed=prepared.resumed,
         packages=prepared.packages,
         registries=prepared.registries,
+        attestors={},
         client=client,
         control=control,
         state=record.state,
@@ -241,6 +255,12 @@ async def _stages(run: Run) -> None:
         return
     if run.copy is not None:
         await asyncio.to_thread(state_folder.keep_artifacts, run.folder, run.copy, _to_send(run))
+    if run.attestors:
+        from releasekit.publish.attest import attest_all
+
+        run.emit(StageStarted(stage=Stage.SIGN))
+        if not await attest_all(run):
+            return
     from releasekit.publish.upload import upload_all
 
     run.emit(StageStarted(stage=Stage.UPLOAD))

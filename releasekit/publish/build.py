@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit import git, keeper, pins, process
-from releasekit.ecosystems import BuildRequest, Built, ecosystem_of
+from releasekit.ecosystems import BuildRequest, Built, ecosystem_of, is_attestation
 from releasekit.events import (
     Artifact,
     BuildFinished,
@@ -175,7 +175,7 @@ class _Running:
             self.failed[built.package] = (built.error, built.hint)
             self.slots.stop()
             return
-        artifacts = tuple(read_artifact(file) for file in built.files)
+        artifacts = tuple(read_artifact(file) for file in built.files if not is_attestation(file))
         self.builds.emit(BuildFinished(package=built.package, artifacts=artifacts))
 
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from releasekit.ecosystems import InspectRequest, ecosystem_of
+from releasekit.ecosystems import InspectRequest, ecosystem_of, is_attestation
 from releasekit.events import Found
 from releasekit.model import Severity
 from releasekit.publish.build import artifact_folder, end_all
@@ -49,9 +49,10 @@ def _findings(builds: Builds) -> Iterator[tuple[Package, Finding]]:
     pinned = {edit.path: edit.pinned for edit in builds.edits}
     for package in builds.packages:
         manifest = builds.workspace.root / package.manifest
+        files = artifact_folder(builds.folder, package.id).iterdir()
         request = InspectRequest(
             package=package,
-            files=tuple(sorted(artifact_folder(builds.folder, package.id).iterdir())),
+            files=tuple(sorted(file for file in files if not is_attestation(file))),
             folder=builds.workspace.root / package.path,
             manifest=pinned.get(manifest) or manifest.read_bytes(),
             max_bytes=settings.max_megabytes * _MEGABYTE,

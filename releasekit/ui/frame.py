@@ -6,13 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, set_cell_size
+
 from releasekit.events import Outcome, Stage
 from releasekit.ui.text import bytes_in_words, clean
 from releasekit.ui.view import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from releasekit.ui.symbols import Symbols
     from releasekit.ui.view import Progress, View
 
     Span = tuple[str, str]
@@ -25,37 +28,12 @@ _NAME_SHARE = 0.4
 _LOG_SHARE = 0.6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbols:
-    good: str
-    bad: str
-    blocked: str
-    note: str
-    spinner: str
-    full: str
-    empty: str
-    dot: str
-    ellipsis: str
-    selected: str
-    is_ascii: bool = False
-
-
-UNICODE = Symbols(
-    good="✓", bad="✗", blocked="⊘", note="!", spinner="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", full="━", empty="─", dot=" · ",
-    ellipsis="…", selected="▸",
-)  # fmt: skip
-ASCII = Symbols(
-    good="+", bad="x", blocked="-", note="!", spinner="|/-\\", full="#", empty=".", dot=" | ",
-    ellipsis="~", selected=">", is_ascii=True,
-)  # fmt: skip
-
 HELP = (
-    ("p", "pause between uploads; what is in flight finishes"),
-    ("r", "go on"),
+    ("p r", "pause between uploads, and go on; what is in flight finishes"),
     ("q", "quit after what is in flight; the same command continues"),
     ("+ -", "more or fewer uploads at once"),
     ("l", "the last log lines of the selected or failing package"),
-    ("Tab", "select the next package"),
+    ("Tab", "select the next package; so do the arrow keys"),
     ("a", "all rows, also the waiting ones"),
     ("?", "this help"),
 )
@@ -65,6 +43,7 @@ _DOING = {
     Stage.PREFLIGHT: "asking the registries",
     Stage.BUILD: "building",
     Stage.INSPECT: "inspecting",
+    Stage.SIGN: "signing",
     Stage.UPLOAD: "uploading",
 }
 
@@ -92,7 +71,11 @@ def frame(
     beat: int = 0,
 ) -> list[Line]:
     """At most `height` lines of at most `width` cells."""
-    head: list[Line] = [_header(view, now, width, symbols, beat)]
+    header = _header(view, now, width, symbols, beat)
+    if shown.help:
+        told = [((f"  {key:4}", "bold"), (text, "")) for key, text in HELP]
+        return [cropped(line, width, symbols) for line in (header, *told)][:height]
+    head = [header]
     head += [
         (("  ", ""), (f"{clean(name)} asked us to wait until {_clock(until)}", "warn"),
          (f" ({_span(until - now)})", "dim"))
@@ -100,11 +83,8 @@ def frame(
     ]  # fmt: skip
     foot = [_footer(view, shown)] if view.packages else []
     room = max(0, height - len(head) - len(foot))
-    if shown.help:
-        body: list[Line] = [((f"  {key:4}", "bold"), (text, "")) for key, text in HELP[:room]]
-    else:
-        panel = _log(shown, max(0, int(room * _LOG_SHARE)))
-        body = [*_rows(view, now, width, room - len(panel), symbols, shown, beat), *panel]
+    panel = _log(shown, max(0, int(room * _LOG_SHARE)))
+    body = [*_rows(view, now, width, room - len(panel), symbols, shown, beat), *panel]
     return [cropped(line, width, symbols) for line in (*head, *body, *foot)][:height]
 
 
@@ -112,8 +92,7 @@ def _header(view: View, now: float, width: int, symbols: Symbols, beat: int) -> 
     doing = _DOING[view.stage]
     if not view.packages:
         return ((_spin(symbols, beat), "accent"), (f" {doing}", ""))
-    state = "paused" if view.paused else "quitting" if view.quitting else doing
-    style = "warn" if view.paused or view.quitting else "accent"
+    state, style = _state(view, doing)
     total = len(view.packages)
     parts: list[Line] = [
         ((clean(view.workspace), "bold"),),
@@ -135,6 +114,14 @@ def _header(view: View, now: float, width: int, symbols: Symbols, beat: int) -> 
     if _cells(line) + _BAR + 2 <= width:
         line = (*line, ("  ", ""), *_bar(view.done, total, _BAR, symbols))
     return line
+
+
+def _state(view: View, doing: str) -> Span:
+    if view.quitting:
+        return "quitting", "warn"
+    if view.paused:  # between uploads, never before
+        return "paused" if view.stage is Stage.UPLOAD else f"{doing}, then paused", "warn"
+    return doing, "accent"
 
 
 def _joined(parts: Sequence[Line], width: int, symbols: Symbols) -> Line:
@@ -167,7 +154,8 @@ def _rows(
     others = list(view.waiting()) if shown.all else []
     listed = [*active, *others]
     tail: Line | None = None
-    fits = max(0, room - (1 if waiting and not shown.all else 0))
+    kept_free = 1 if waiting and not shown.all and room > 1 else 0
+    fits = max(0, room - kept_free)
     if len(listed) > fits:
         fits = max(0, fits - 1) if shown.all or fits > 1 else fits
         kept = _around(listed, fits, shown.selected)
@@ -176,9 +164,9 @@ def _rows(
         tail = (("  ", ""), (f"{hidden} {what}", "dim"))
     else:
         kept = listed
-    column = _name_width(kept, width)
+    column = min(view.longest_name, int(width * _NAME_SHARE))
     rows = [_row(view, one, now, width, column, symbols, shown, beat) for one in kept]
-    if tail is not None and len(rows) < room - (1 if waiting and not shown.all else 0):
+    if tail is not None and len(rows) < room - kept_free:
         rows.append(tail)
     if waiting and not shown.all and len(rows) < room:
         following = f", next: {', '.join(clean(name) for name in names)}" if names else ""
@@ -192,17 +180,6 @@ def _around(listed: Sequence[Progress], fits: int, selected: str | None) -> Sequ
     return listed[start : start + fits]
 
 
-def _name_width(rows: Iterable[Progress], width: int) -> int:
-    from rich.cells import cell_len
-
-    longest = max((cell_len(_name(one)) for one in rows), default=0)
-    return min(longest, int(width * _NAME_SHARE))
-
-
-def _name(progress: Progress) -> str:
-    return clean(f"{progress.package} {progress.release.version}")
-
-
 def _row(
     view: View,
     progress: Progress,
@@ -213,13 +190,11 @@ def _row(
     shown: Shown,
     beat: int,
 ) -> Line:
-    from rich.cells import cell_len, set_cell_size
-
     active = progress.phase is not Phase.WAITING and progress.phase is not Phase.BUILT
     mark = _spin(symbols, beat) if active else " "
     if progress.package == shown.selected:
         mark = symbols.selected
-    name = _name(progress)
+    name = progress.name
     if cell_len(name) > column:
         name = set_cell_size(name, max(0, column - 1)) + symbols.ellipsis
     spent = _span(now - progress.since) if active else ""
@@ -233,15 +208,19 @@ def _row(
 
 def _detail(view: View, progress: Progress, now: float, width: int, symbols: Symbols) -> Line:
     tries = f"  try {progress.attempt}" if progress.attempt > 1 else ""
+    limited = view.limited_until(progress, now) if view.stage is Stage.UPLOAD else None
     match progress.phase:
-        case Phase.UPLOADING if progress.size:
+        case Phase.UPLOADING if progress.told and progress.size:
             share = min(1.0, progress.sent / progress.size)
             size = bytes_in_words(progress.size)
             bar = _bar(progress.sent, progress.size, 10, symbols) if width >= _NARROW else ()
             words = f"uploading {share:4.0%} of {size}"
             return ((words, "accent"), ("  ", ""), *bar, (tries, "warn"))
         case Phase.UPLOADING:
-            return (("uploading", "accent"), (tries, "warn"))
+            size = f" {bytes_in_words(progress.size)}" if progress.size else ""
+            return ((f"uploading{size}", "accent"), (tries, "warn"))
+        case Phase.RETRYING if limited and progress.until <= limited + 1:
+            return ((f"rate-limited until {_clock(limited)}", "warn"), (tries, "warn"))
         case Phase.RETRYING:
             wait = max(0.0, progress.until - now)
             words = clean(progress.reason.partition("\n")[0])
@@ -249,6 +228,8 @@ def _detail(view: View, progress: Progress, now: float, width: int, symbols: Sym
             return ((when, "warn"), (tries, "warn"), (f"  {words}", "dim"))
         case Phase.WAITING | Phase.BUILT:
             need = view.waits_for(progress) if view.stage is Stage.UPLOAD else None
+            if limited and need is None:
+                return ((f"rate-limited until {_clock(limited)}", "warn"),)
             return ((f"waiting for {clean(need)}" if need else "waiting for its turn", "dim"),)
         case Phase.CONFIRMING:
             return (("visible?", "good"), (tries, "warn"))
@@ -265,6 +246,8 @@ def _log(shown: Shown, room: int) -> list[Line]:
 
 
 def _footer(view: View, shown: Shown) -> Line:
+    if view.quitting:
+        return (("  what is in flight finishes; Ctrl-C stops now", "dim"),)
     words = {
         "p": "r goes on" if view.paused else "p pause",
         "q": "q quit",
@@ -279,8 +262,6 @@ def _footer(view: View, shown: Shown) -> Line:
 
 def cropped(line: Line, width: int, symbols: Symbols) -> Line:
     """No wider than `width`; what is left out is shown by one character."""
-    from rich.cells import cell_len, set_cell_size
-
     if symbols.is_ascii:
         line = tuple((text.encode("ascii", "replace").decode(), style) for text, style in line)
     if _cells(line) <= width:
@@ -298,8 +279,6 @@ def cropped(line: Line, width: int, symbols: Symbols) -> Line:
 
 
 def _cells(line: Line) -> int:
-    from rich.cells import cell_len
-
     return sum(cell_len(text) for text, _ in line)
 
 

@@ -30,6 +30,7 @@ _GROUPS = {
     Stage.PREFLIGHT: "Ask the registries",
     Stage.BUILD: "Build",
     Stage.INSPECT: "Inspect",
+    Stage.SIGN: "Sign",
     Stage.UPLOAD: "Upload",
 }
 

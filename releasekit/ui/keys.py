@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 import termios
 import tty
 from typing import TYPE_CHECKING, Self
 
+from releasekit.ui.terminal import is_foreground
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
+
+# Arrows and function keys come as sequences that hold letters; Alt comes as an escape before one.
+_KEY = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1bO?.|.", re.DOTALL)
+UP, DOWN = ("\x1b[A", "\x1bOA"), ("\x1b[B", "\x1bOB")
 
 
 class Keys:
@@ -71,7 +78,7 @@ class Keys:
             typed = ""
         if not typed:  # the terminal is gone; the run goes on
             asyncio.get_running_loop().remove_reader(self._fd)
-        for key in typed:
+        for key in _KEY.findall(typed):
             if key in self._actions:
                 self._actions[key]()
 
@@ -79,11 +86,3 @@ class Keys:
 def _stdin() -> int:
     """-1, which is no terminal, where stdin was closed before we started."""
     return sys.stdin.fileno() if sys.stdin else -1
-
-
-def is_foreground(fd: int) -> bool:
-    """Whether it is a terminal, and ours to draw on and to read from just now."""
-    try:
-        return os.isatty(fd) and os.tcgetpgrp(fd) == os.getpgrp()
-    except OSError:
-        return False

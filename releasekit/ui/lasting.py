@@ -9,7 +9,8 @@ from releasekit.model import Severity
 from releasekit.ui.text import bytes_in_words, clean
 
 if TYPE_CHECKING:
-    from releasekit.ui.frame import Line, Symbols
+    from releasekit.ui.frame import Line
+    from releasekit.ui.symbols import Symbols
     from releasekit.ui.view import View
 
 
@@ -69,4 +70,4 @@ def lasting(event: Event, view: View, symbols: Symbols) -> Line | None:
 
 def _name(view: View, package: str) -> str:
     progress = view.packages.get(package)
-    return clean(f"{package} {progress.release.version}" if progress else package)
+    return progress.name if progress else clean(package)

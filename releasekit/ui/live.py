@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import time
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Self
 
 from releasekit.events import RunEnded
-from releasekit.ui.frame import ASCII, UNICODE, Shown, cropped, frame
+from releasekit.ui.frame import Shown, cropped, frame
 from releasekit.ui.lasting import lasting
 from releasekit.ui.run_log import tail
+from releasekit.ui.symbols import ASCII, UNICODE
+from releasekit.ui.terminal import Writer, is_in_background
+from releasekit.ui.view import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from releasekit.events import Event
-    from releasekit.ui.frame import Line, Symbols
+    from releasekit.ui.frame import Line
+    from releasekit.ui.symbols import Symbols
     from releasekit.ui.view import View
 
 REPAINT_SECONDS = 1 / 12
@@ -81,9 +84,8 @@ class Live:
         self.keys = ""
         """Those that the last line names."""
         self.over = False
-        self.dead = False
-        """The terminal is gone; the run goes on without it."""
         self._fd = fd
+        self._terminal = Writer(fd)
         self._color = color
         self._symbols: Symbols = UNICODE if unicode else ASCII
         self._shown = Shown()
@@ -113,6 +115,7 @@ class Live:
     ) -> None:
         self.over = True
         self.suspend()
+        self._terminal.finish()
 
     def show(self, event: Event) -> None:
         self.view.apply(event)
@@ -131,7 +134,7 @@ class Live:
             text = text.encode("ascii", "replace").decode()
         self._above += text.split("\n")
         if self._suspended:
-            self._write(self._lasting_text())
+            self._terminal.write(self._lasting_text())
         self._soon()
 
     def suspend(self) -> None:
@@ -142,9 +145,9 @@ class Live:
         was_drawn, self._drawn, self._suspended = self._drawn, False, True
         text = self._lasting_text()
         if was_drawn:
-            text = f"\r{text}{_ERASE_BELOW}{_SHOW_CURSOR}"
+            text = f"\r{_ERASE_BELOW}{text}{_SHOW_CURSOR}"
         if text:
-            self._write(text)
+            self._terminal.write(text)
 
     def toggle_help(self) -> None:
         self._shown = replace(self._shown, help=not self._shown.help)
@@ -159,11 +162,16 @@ class Live:
         self._shown = replace(self._shown, help=False)
         self._soon()
 
-    def select_next(self) -> None:
-        names = list(self.view.active) or ([self.view.failing] if self.view.failing else [])
+    def select_next(self, by: int = 1) -> None:
+        names = list(self.view.active)
+        if self._shown.all:
+            names += [progress.package for progress in self.view.waiting()]
+        if not names and self.view.failing:
+            names = [self.view.failing]
         if names:
-            at = names.index(self._shown.selected) if self._shown.selected in names else -1
-            self._shown = replace(self._shown, selected=names[(at + 1) % len(names)])
+            chosen = self._shown.selected
+            at = names.index(chosen) + by if chosen in names else min(by, 0)
+            self._shown = replace(self._shown, selected=names[at % len(names)])
             self._soon()
 
     def resized(self) -> None:
@@ -171,7 +179,7 @@ class Live:
 
     def _soon(self) -> None:
         """Paint as soon as the rate allows."""
-        if not self._suspended and not self.dead:
+        if not self._suspended and not self._terminal.dead:
             self._at(max(asyncio.get_running_loop().time(), self._last + REPAINT_SECONDS))
 
     def _at(self, when: float) -> None:
@@ -187,21 +195,21 @@ class Live:
         self._timer = None
         self._last = loop.time()
         moving = bool(self.view.active) or not self.view.packages
-        if _is_in_background(self._fd):
+        if is_in_background(self._fd):
             # Our lines may stand among others', a view that moves may not. Not every shell tells
             # a job that it is in the foreground again, so we look.
             if text := self._lasting_text():
-                self._write(text)
+                self._terminal.write(text)
             self._drawn, self._away = False, True
             self._at(self._last + IDLE_SECONDS)
             return
         if self._away:
             self._away = False
             self._came_back()
-        if _takes_text(self._fd):  # else Ctrl-S holds it: nothing may wait for a terminal
-            self._write(self._frame_text())
+        if not self._terminal.is_held:
+            self._terminal.write(self._frame_text())
             self._drawn = True
-        if not self.dead:
+        if not self._terminal.dead:
             self._at(self._last + (BEAT_SECONDS if moving else IDLE_SECONDS))
 
     def _frame_text(self) -> str:
@@ -217,14 +225,15 @@ class Live:
         )
         body = f"{_ERASE_LINE}\n".join(painted(line, color=self._color) for line in lines)
         up = f"\x1b[{len(lines) - 1}A" if len(lines) > 1 else ""
-        return (
-            f"{_BEGIN}{_HIDE_CURSOR}\r{self._lasting_text()}{body}{_ERASE_LINE}{_ERASE_BELOW}"
-            f"{up}\r{_END}"
-        )
+        lasting = self._lasting_text()
+        # The old view goes first: a line that is written over a longer one keeps the blanks behind
+        # its end, and those wrap when the terminal gets narrower.
+        above = f"{_ERASE_BELOW}{lasting}" if lasting else ""
+        return f"{_BEGIN}{_HIDE_CURSOR}\r{above}{body}{_ERASE_LINE}{_ERASE_BELOW}{up}\r{_END}"
 
     def _lasting_text(self) -> str:
         lines, self._above = self._above, []
-        return "".join(f"{line}{_ERASE_LINE}\n" for line in lines)
+        return "".join(f"{line}\n" for line in lines)
 
     def _size(self) -> os.terminal_size:
         try:
@@ -238,34 +247,17 @@ class Live:
         if not self._log_open:
             return None
         chosen = self._shown.selected
-        if chosen not in self.view.active:
+        selected = self.view.packages.get(chosen or "")
+        if chosen != self.view.failing and (selected is None or selected.phase is Phase.ENDED):
             chosen = self.view.failing or next(iter(self.view.active), None)
         if chosen is None:
             return "nothing is being built or uploaded", ()
         path = self._log_of(chosen)
         lines = tail(path, room) if path is not None else []
-        return (f"{chosen}: {path}" if lines else f"{chosen} has no log lines yet"), lines
-
-    def _write(self, text: str) -> None:
-        if self.dead:
-            return
-        data = text.encode("utf-8", "replace")
-        try:
-            while data:
-                data = data[os.write(self._fd, data) :]
-        except OSError:
-            self.dead = True
+        if path is None or not lines:
+            return f"{chosen} has no log lines yet", ()
+        return f"{chosen}: {_shortest(path)}", lines
 
 
-def _is_in_background(fd: int) -> bool:
-    try:
-        return os.tcgetpgrp(fd) != os.getpgrp()
-    except OSError:
-        return False  # no terminal of our session: nobody else draws on it
-
-
-def _takes_text(fd: int) -> bool:
-    try:
-        return bool(select.select([], [fd], [], 0)[1])
-    except (OSError, ValueError):
-        return True  # the write will tell
+def _shortest(path: os.PathLike[str]) -> str:
+    return min(os.fspath(path), os.path.relpath(path), key=len)

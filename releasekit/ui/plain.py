@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from releasekit.events import (
+    Attested,
     BuildFinished,
     BuildStarted,
     ConcurrencyChanged,
@@ -37,6 +38,7 @@ _STAGES = {
     Stage.PREFLIGHT: "asking the registries",
     Stage.BUILD: "building",
     Stage.INSPECT: "inspecting",
+    Stage.SIGN: "signing",
     Stage.UPLOAD: "uploading by dependency",
 }
 _GOOD, _BAD, _WARN, _DIM = "32", "1;31", "33", "2"
@@ -44,42 +46,47 @@ _GOOD, _BAD, _WARN, _DIM = "32", "1;31", "33", "2"
 
 def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
     """What a person reads of one event; None for those that say nothing new."""
+    package = clean(getattr(event, "package", None) or "")
     match event:
         case BuildStarted():
-            text = f"{event.package}  building"
+            text = f"{package}  building"
         case BuildFinished():
             sizes = ", ".join(
                 f"{artifact.file} ({bytes_in_words(artifact.size)})" for artifact in event.artifacts
             )
-            text = f"{event.package}  built {clean(sizes)}"
+            text = f"{package}  built {clean(sizes)}"
         case Noted():
-            about = f"{event.package}  " if event.package else ""
+            about = f"{package}  " if package else ""
             text = f"{about}note: {clean(event.message)}"
         case Found(severity=Severity.ALLOWED):
-            text = f"{event.package}  allowed ({clean(event.hint)}): {_finding(event)}"
+            text = f"{package}  allowed ({clean(event.hint)}): {_finding(event)}"
         case Found():
             color = _BAD if event.severity is Severity.ERROR else _WARN
-            text = f"{event.package}  {paint(event.severity, color)}: {_finding(event)}"
+            text = f"{package}  {paint(event.severity, color)}: {_finding(event)}"
         case ReleaseEnded(outcome=Outcome.BUILT):
             return None  # its files were shown
+        case Attested():
+            text = (
+                f"{event.package}  signed {clean(event.file)}, entry {event.log_index} of the log"
+            )
         case UploadSent():
-            text = f"{event.package}  uploading {clean(event.file)}"
+            text = f"{package}  uploading {clean(event.file)}"
         case UploadAnswered(status=status) if status is not None and status < _REFUSED:
             return None  # the receipt says more
         case UploadAnswered():
-            text = f"{event.package}  the registry said: {clean(event.words)}"
+            text = f"{package}  the registry said: {clean(event.words)}"
         case RetryScheduled():
-            text = f"{event.package}  again in {event.seconds:.0f} s: {_first_line(event.reason)}"
+            text = f"{package}  again in {event.seconds:.0f} s: {_first_line(event.reason)}"
         case Confirmed():
-            text = f"{event.package}  served {clean(event.file)} sha256:{event.sha256[:12]}…"
+            text = f"{package}  served {clean(event.file)} sha256:{event.sha256[:12]}…"
         case ReleaseEnded(outcome=Outcome.PUBLISHED):
-            text = paint(f"{event.package}  published", _GOOD)
+            text = paint(f"{package}  published", _GOOD)
         case ReleaseEnded(outcome=Outcome.FAILED):
-            text = paint(f"{event.package}  failed", _BAD) + f": {_first_line(event.reason)}"
+            text = paint(f"{package}  failed", _BAD) + f": {_first_line(event.reason)}"
         case ReleaseEnded(outcome=Outcome.BLOCKED):
-            text = paint(f"{event.package}  blocked", _BAD) + f" by {event.blocked_by}"
+            text = paint(f"{package}  blocked", _BAD) + f" by {clean(event.blocked_by or '')}"
         case ReleaseEnded(outcome=Outcome.ALREADY_THERE):
-            text = paint(f"{event.package}  already there", _DIM)
+            text = paint(f"{package}  already there", _DIM)
         case StageStarted():
             text = paint(_STAGES[event.stage], _DIM)
         case LaneClosed():
@@ -90,7 +97,7 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
         case Resumed():
             text = "going on"
         case Quitting():
-            text = paint("quitting after what is in flight", _WARN)
+            text = paint("quitting after what is in flight; a second Ctrl-C does not wait", _WARN)
         case ConcurrencyChanged():
             text = f"{event.concurrency} uploads at once"
         case _:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _GOOD, _BAD, _WARN = "32", "1;31", "33"
 _NAMES = 10
+_LEAVES_NOTHING = frozenset({"rehearse"})
+"""Commands whose logs go when they end, and which begin anew."""
 _LOG_LINES = 12
 
 
@@ -43,11 +45,11 @@ def summary(
         lines.append(f"{paint('cancelled:', _WARN)} {_names(group)}{why}")
     if unknown:
         lines.append(
-            f"{paint('unknown:', _WARN)} {_names(unknown)}: in flight when we stopped;"
-            " the next run asks the registry"
+            f"{paint('unknown:', _WARN)} {_names(unknown)}: sent, and not seen there before we"
+            " stopped; the next run asks the registry"
         )
     lines.append(paint(_counts(state), _GOOD if state.ok else _BAD))
-    if not state.ok:
+    if not state.ok and state.command not in _LEAVES_NOTHING:
         if folder is not None:
             lines.append(
                 f"logs: {clean(str(folder / 'run.log'))} and {clean(str(folder / 'logs'))}"
@@ -89,7 +91,7 @@ def _failure(
         lines.append(f"  hint: {clean(first.hint)}")
     if first.artifacts:
         return lines  # it was built: its log says nothing about an upload
-    for release in group[:3]:
+    for release in group[:_NAMES]:
         log = log_of(release.release.package)
         told = tail(log, _LOG_LINES) if log is not None else []
         told = [line for line in told if line.strip() not in reason]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
-# Control, format (bidi and zero-width among them), surrogate, private, unassigned.
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+# Control, format (bidi and zero-width among them), surrogate, private, unassigned; and the
+# separators of lines and paragraphs, at which some readers end a line.
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def clean(text: str, *, lines: bool = False) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from releasekit.events import (
     BuildFinished,
     BuildStarted,
@@ -28,12 +30,16 @@ from releasekit.events import (
     UploadProgressed,
     UploadSent,
 )
+from releasekit.ui.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NEXT_SHOWN = 3
+_BEFORE_UPLOADS = frozenset({Stage.BUILD, Stage.INSPECT, Stage.SIGN})
 _ESTIMATE_SECONDS = 1.0
+_USUAL_WIDTH = 10
+"""How many uploads a run makes at once unless told otherwise."""
 
 
 class Phase(StrEnum):
@@ -60,6 +66,8 @@ class Progress:
     file: str = ""
     sent: int = 0
     size: int = 0
+    told: bool = False
+    """The upload tells how far it is; a small file is there as soon as it is sent."""
     sizes: dict[str, int] = field(default_factory=dict)
     attempt: int = 1
     until: float = 0.0
@@ -70,6 +78,10 @@ class Progress:
     @property
     def package(self) -> str:
         return self.release.package
+
+    @property
+    def name(self) -> str:
+        return clean(f"{self.package} {self.release.version}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,10 +103,13 @@ class View:
     active: dict[str, Progress] = field(default_factory=dict)
     """In the order in which they began: rows do not jump."""
     counts: dict[Outcome, int] = field(default_factory=dict)
+    longest_name: int = 0
+    """In cells, of all packages and not of those shown: columns stay where they are."""
     failing: str | None = None
     built: int = 0
     bytes_sent: int = 0
-    _widest: int = 1
+    _built_before: int = 0
+    """What an earlier run had built."""
     _took: list[float] = field(default_factory=list)
     _estimate: tuple[float, float | None] | None = None
 
@@ -105,10 +120,11 @@ class View:
                 self.packages = {
                     planned.package: Progress(release=planned) for planned in event.releases
                 }
+                self.longest_name = max(map(cell_len, self._names()), default=0)
             case StageStarted():
                 self.stage, self.stage_started = event.stage, event.at
                 self.started = self.started or event.at
-                self._estimate = None
+                self._estimate, self._built_before = None, self.built
             case Paused():
                 self.paused = True
             case Resumed():
@@ -135,12 +151,12 @@ class View:
                 progress.sizes = {made.file: made.size for made in event.artifacts}
                 self._enter(progress, Phase.BUILT, event.at)
             case UploadSent():
-                progress.file, progress.sent = event.file, 0
+                progress.file, progress.sent, progress.told = event.file, 0, False
                 progress.size = progress.sizes.get(event.file, 0)
                 self._enter(progress, Phase.UPLOADING, event.at)
             case UploadProgressed():
                 self.bytes_sent += max(0, event.sent - progress.sent)
-                progress.sent, progress.size = event.sent, event.size
+                progress.sent, progress.size, progress.told = event.sent, event.size, True
             case UploadAnswered():
                 self.bytes_sent += max(0, progress.size - progress.sent)
                 progress.sent = progress.size
@@ -159,7 +175,6 @@ class View:
             if progress.package not in self.active:
                 progress.since = at
                 self.active[progress.package] = progress
-                self._widest = max(self._widest, len(self.active))
         else:
             self.active.pop(progress.package, None)
         progress.phase = phase
@@ -175,10 +190,13 @@ class View:
         if event.outcome is Outcome.FAILED:
             self.failing = progress.package
 
+    def _names(self) -> Iterable[str]:
+        return (progress.name for progress in self.packages.values())
+
     @property
     def done(self) -> int:
         """Ended, or built while nothing else is asked for."""
-        if self.stage in {Stage.BUILD, Stage.INSPECT} and self.counts_ended() < self.built:
+        if self.stage in _BEFORE_UPLOADS and self.counts_ended() < self.built:
             return min(len(self.packages), self.built + self.counts_ended())
         return self.counts_ended()
 
@@ -210,6 +228,11 @@ class View:
                     break
         return len(waiting), ready or [progress.package for progress in waiting[:NEXT_SHOWN]]
 
+    def limited_until(self, progress: Progress, now: float) -> float | None:
+        """Until when its registry wants no more from us."""
+        until = self.lanes.get(progress.release.registry, 0.0)
+        return until if until > now else None
+
     def closed_lanes(self, now: float) -> list[tuple[str, float]]:
         return [(registry, until) for registry, until in self.lanes.items() if until > now]
 
@@ -227,14 +250,28 @@ class View:
         return None
 
     def seconds_left(self, now: float) -> float | None:
-        """Until all is uploaded, as far as earlier runs or this one can tell."""
+        """Until all is done, as far as earlier runs or this one can tell."""
         if self._estimate is None or now - self._estimate[0] >= _ESTIMATE_SECONDS:
             self._estimate = (now, self._estimated(now))
         return self._estimate[1]
 
     def _estimated(self, now: float) -> float | None:
-        if self.stage is not Stage.UPLOAD or self.paused:
+        if self.stage is Stage.UPLOAD:
+            return None if self.paused else self._uploads_left(now)
+        if self.stage is not Stage.BUILD:
             return None
+        builds = self._builds_left(now)
+        uploads = 0.0 if self.command == "build" else self._uploads_left(now)
+        return None if builds is None or uploads is None else builds + uploads
+
+    def _builds_left(self, now: float) -> float | None:
+        built = self.built - self._built_before
+        if not built:
+            return None
+        left = sum(one.phase in {Phase.WAITING, Phase.BUILDING} for one in self.packages.values())
+        return (now - self.stage_started) / built * left
+
+    def _uploads_left(self, now: float) -> float | None:
         known = [
             progress.release.expected
             for progress in self.packages.values()
@@ -252,11 +289,11 @@ class View:
                 continue
             expected = progress.release.expected
             seconds = usual if expected is None else expected
-            if progress.package in self.active:
+            if self.stage is Stage.UPLOAD and progress.package in self.active:
                 seconds = max(0.0, seconds - (now - progress.since))
             before = max((chain.get(need, 0.0) for need in progress.release.needs), default=0.0)
             chain[progress.package] = before + seconds
             longest = max(longest, before + seconds)
             total += seconds
         closed = max((until - now for _, until in self.closed_lanes(now)), default=0.0)
-        return max(longest, total / (self.concurrency or self._widest), closed)
+        return max(longest, total / (self.concurrency or _USUAL_WIDTH), closed)

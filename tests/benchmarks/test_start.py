@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import releasekit
-from releasekit.sample import write_sample
+from tests.sample import write_sample
 
 ROUNDS = 15
 

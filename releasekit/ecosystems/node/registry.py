@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
-import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from releasekit import process
-from releasekit.access import Access
-from releasekit.config import TrustedPublishing
+from releasekit.access import TRUSTED, Access
+from releasekit.attestations import Attestor, Signing
+from releasekit.config import Attestations, TrustedPublishing
 from releasekit.ecosystems import Answer, Confirmation, Presence, untold
-from releasekit.ecosystems.node import credentials, trusted
+from releasekit.ecosystems.node import credentials, provenance, trusted
 from releasekit.ecosystems.node.credentials import Npmrc
-from releasekit.ecosystems.node.tarball import NEEDS_NODE, read_manifest
-from releasekit.errors import CredentialRefused, OddAnswer, TagNeeded
+from releasekit.ecosystems.node.document import document
+from releasekit.ecosystems.node.tarball import NEEDS_NODE, without_build
+from releasekit.errors import CredentialRefused, OddAnswer, SigningRefused, TagNeeded
 from releasekit.net import request_with_retry, send
 from releasekit.secrets import origin, redact, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import httpx
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 _OK = 200
 _NOT_FOUND = 404
-# A multiple of three, so that the pieces of base64 make one text.
-_CHUNK = 3 << 14
-_AFTER = b'"}}}'
 _REFUSED = frozenset({401, 403})
 
 
@@ -50,6 +48,9 @@ class NpmRegistry:
     """`public` or `restricted`, where that was asked for."""
     access: Access = field(default_factory=Access, repr=False)
     confirmation: Confirmation = field(default_factory=Confirmation)
+    signing: Signing = field(default_factory=Signing)
+    repository: object = None
+    """As the package.json writes it."""
 
     def refusal(self, package: Package) -> TagNeeded | None:
         version = package.version or ""
@@ -83,6 +84,66 @@ class NpmRegistry:
             )
         return None
 
+    async def attestor(self, client: httpx.AsyncClient, package: Package) -> Attestor | None:
+        """npm's own rules; where it is not required, only trusted publishing brings provenance."""
+        signing, trusted_only = self.signing, not self.signing.required
+        if signing.wish is Attestations.NEVER:
+            return None
+        if trusted_only and not (signing.is_offered and await self.access.source() == TRUSTED):
+            return None
+        signing.require_signer(self.name)
+        provenance.require_source(
+            package.id, self.repository, signing.environ, required=signing.required
+        )
+        if not trusted_only:
+            await self._require_public(client, package)
+        return Attestor(
+            signing=signing,
+            suffix=provenance.SUFFIX,
+            needs_public_source=True,
+            sign=functools.partial(provenance.sign, environ=signing.environ),
+            check=provenance.check,
+            ready=functools.partial(self._ready, package=package) if trusted_only else None,
+        )
+
+    async def _ready(self, client: httpx.AsyncClient, package: Package) -> None:
+        """Whether this registry does trusted publishing, as npm itself finds out."""
+        token = await self.access.minter.credential(client) if self.access.minter else None
+        if token is None:
+            raise SigningRefused(
+                what=package.id,
+                problem=f"`{self.name}` has no trusted publishing",
+                hint='set `attestations = "never"` there, or `always` if it takes provenance',
+                required=False,
+            )
+        await self._require_public(client, package, token.headers)
+
+    async def _require_public(
+        self, client: httpx.AsyncClient, package: Package, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """A name without a scope is public; of others the registry tells, once it knows them."""
+        asked = self.package_access
+        if asked == "public" or (asked is None and not package.name.startswith("@")):
+            return
+        public = False
+        if asked is None:
+            answer = await request_with_retry(
+                client,
+                f"{self.address}-/package/{quote(package.name, safe='@')}/visibility",
+                headers=headers or await self.access.read_headers(),
+            )
+            try:
+                public = answer.status_code == _OK and answer.json().get("public") is True
+            except (ValueError, AttributeError):
+                public = False
+        if not public:
+            raise SigningRefused(
+                what=package.id,
+                problem="npm takes provenance of public packages alone, and this one is new or not",
+                hint='write `"publishConfig": { "access": "public" }` in its package.json',
+                required=self.signing.required,
+            )
+
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = self._document(package.name)
         answer = await request_with_retry(
@@ -92,7 +153,7 @@ class NpmRegistry:
             return Presence(registry=self.name, files={})
         if answer.status_code != _OK:
             raise OddAnswer(url=url, status=answer.status_code, words=redact(answer.text))
-        version = answer.json().get("versions", {}).get(package.version)
+        version = answer.json().get("versions", {}).get(without_build(package.version or ""))
         if version is None:
             return Presence(registry=self.name, files={})
         return Presence(
@@ -107,7 +168,16 @@ class NpmRegistry:
         file: Path,
         told: Callable[[float], None] = untold,
     ) -> Answer:
-        document = await asyncio.to_thread(self._publish_document, file)
+        beside = file.with_name(file.name + provenance.SUFFIX)
+        wanted = self.signing.wish is not Attestations.NEVER and beside.exists()
+        made = await asyncio.to_thread(
+            document,
+            file,
+            address=self.address,
+            tag=self.tag,
+            access=self.package_access,
+            bundle=beside.read_text(encoding="utf-8") if wanted else None,
+        )
         url = self._document(package.name)
 
         async def put(headers: Mapping[str, str]) -> httpx.Response:
@@ -115,8 +185,8 @@ class NpmRegistry:
                 client,
                 "PUT",
                 url,
-                pieces=document.pieces(),
-                size=document.size,
+                pieces=made.pieces(),
+                size=made.size,
                 headers={"Content-Type": "application/json", **headers},
                 told=told,
             )
@@ -131,72 +201,6 @@ class NpmRegistry:
 
     def _document(self, name: str) -> str:
         return self.address + quote(name, safe="@")
-
-    def _publish_document(self, file: Path) -> _Document:
-        manifest = read_manifest(file)
-        name, version = manifest["name"], manifest["version"]
-        settings = manifest.get("publishConfig") or {}
-        tag = self.tag or settings.get("tag") or "latest"
-        attachment = f"{name}-{version}.tgz"
-        sha512, sha1, length = _digests(file)
-        head = {
-            "_id": name,
-            "name": name,
-            "description": manifest.get("description"),
-            "dist-tags": {tag: version},
-            "access": self.package_access or settings.get("access"),
-            "versions": {
-                version: {
-                    **manifest,
-                    "_id": f"{name}@{version}",
-                    "dist": {
-                        "integrity": f"sha512-{sha512}",
-                        "shasum": sha1,
-                        "tarball": f"{self.address}{name}/-/{attachment}",
-                    },
-                }
-            },
-        }
-        return _Document(head=head, attachment=attachment, file=file, length=length)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Document:
-    """What npm PUTs: JSON with the tarball, read on the way, in base64 as its last value."""
-
-    head: dict[str, Any]
-    attachment: str
-    file: Path
-    length: int
-
-    @property
-    def size(self) -> int:
-        encoded = -(-self.length // 3) * 4
-        return len(self._before()) + encoded + len(_AFTER)
-
-    def pieces(self) -> Iterator[bytes]:
-        yield self._before()
-        with self.file.open("rb") as content:
-            while chunk := content.read(_CHUNK):
-                yield base64.b64encode(chunk)
-        yield _AFTER
-
-    def _before(self) -> bytes:
-        name = json.dumps(self.attachment)
-        head = json.dumps(self.head, separators=(",", ":"))
-        kind = f'"content_type":"application/octet-stream","length":{self.length}'
-        return f'{head[:-1]},"_attachments":{{{name}:{{{kind},"data":"'.encode()
-
-
-def _digests(file: Path) -> tuple[str, str, int]:
-    # The registry's protocol asks for SHA-1 beside the integrity.
-    sha512, sha1, length = hashlib.sha512(), hashlib.sha1(usedforsecurity=False), 0
-    with file.open("rb") as content:
-        while chunk := content.read(_CHUNK):
-            sha512.update(chunk)
-            sha1.update(chunk)
-            length += len(chunk)
-    return base64.b64encode(sha512.digest()).decode(), sha1.hexdigest(), length
 
 
 def registries_for(
@@ -223,9 +227,11 @@ def registries_for(
             name=name,
             address=address,
             tag=choice.tag or publish.get("tag"),
-            package_access=choice.access,
+            package_access=choice.access or publish.get("access"),
             confirmation=Confirmation.of(address, choice.settings),
             access=_access(name, address, package.name, npmrc, environ, in_address, trust),
+            signing=Signing.of(choice.settings, environ),
+            repository=manifest.get("repository"),
         )
     return found
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from releasekit.ecosystems.node.tarball import NEEDS_NODE
 from releasekit.errors import ChildFailed, ChildTimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from releasekit.ecosystems import TrialRequest
     from releasekit.model import Package, Workspace
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 _LAST_LINES = 8
 _PROBE = Path(__file__).parent / "probe.cjs"
 _NOT_FOUND = re.compile(r"\b(E404|ETARGET)\b")
+# The embedded registry answers 503 where it cannot reach its upstream.
+_NO_NETWORK = re.compile(
+    r"\b(E503|EAI_AGAIN|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|ERR_SOCKET_TIMEOUT"
+    r"|ETIMEDOUT)\b"
+)
 _NO_MODULE = re.compile(r"Cannot find (?:package|module) '([^']+)'")
 
 
@@ -39,54 +45,100 @@ def upstreams(workspace: Workspace, environ: Mapping[str, str]) -> dict[str, str
     return found
 
 
+@dataclass(slots=True, kw_only=True)
+class _Trials:
+    """All of one request, and what the first of them has found out for the rest."""
+
+    request: TrialRequest
+    npm: str
+    node: str
+    upstream: str
+    """npm's own registry."""
+    offline: bool
+
+
 async def try_out(request: TrialRequest) -> None:
-    npm = process.find_tool("npm", hint=NEEDS_NODE)
-    node = process.find_tool("node", hint=NEEDS_NODE)
-    settings = await asyncio.to_thread(_settings, request)
+    trials = _Trials(
+        request=request,
+        npm=process.find_tool("npm", hint=NEEDS_NODE),
+        node=process.find_tool("node", hint=NEEDS_NODE),
+        upstream=await asyncio.to_thread(npm_default, request.workspace.root),
+        offline=request.environ.get("npm_config_offline", "") == "true",
+    )
     async with asyncio.TaskGroup() as group:
         for number, package in enumerate(request.packages):
             folder = request.scratch / str(number)
-            group.create_task(_in_turn(request, package, folder, (npm, node), settings))
+            group.create_task(_in_turn(trials, package, folder))
 
 
-async def _in_turn(
-    request: TrialRequest, package: Package, folder: Path, tools: tuple[str, str], settings: str
-) -> None:
-    async with request.slots.taken() as free:
+async def _in_turn(trials: _Trials, package: Package, folder: Path) -> None:
+    async with trials.request.slots.taken() as free:
         if free:
             started = time.monotonic()
             folder.mkdir(parents=True)  # noqa: ASYNC240 - one folder
-            verdict, words = await _tried(request, package, folder, tools, settings)
+            verdict, words = await _tried(trials, package, folder)
             seconds = time.monotonic() - started
-            request.finished(
+            trials.request.finished(
                 Trial(package=package.id, verdict=verdict, words=words, seconds=seconds)
             )
 
 
-async def _tried(
-    request: TrialRequest, package: Package, folder: Path, tools: tuple[str, str], settings: str
-) -> tuple[Verdict, str]:
-    npm, node = tools
-    log, answer = folder / "log", folder / "answer.json"
-    (folder / "package.json").write_text('{"name": "trial", "private": true}\n', encoding="utf-8")
-    npmrc = folder / ".npmrc"
-    npmrc.touch(mode=0o600)
-    npmrc.write_text(settings, encoding="utf-8")
+async def _install(trials: _Trials, package: Package, folder: Path, log: Path) -> None:
+    """From the registry; without a network from the files that it holds and from npm's cache."""
+    request = trials.request
     environ = _environment(request)
     argv = [
-        *(npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"),
-        *("--no-update-notifier", "--fetch-retries=2", "--fetch-retry-mintimeout=1000"),
-        f"{package.name}@{package.version}",
+        *(trials.npm, "install", "--no-audit", "--no-fund", "--no-package-lock"),
+        *("--loglevel=error", "--no-update-notifier"),
+        *("--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"),
     ]
+    npmrc = folder / ".npmrc"
+    npmrc.touch(mode=0o600)
+    npmrc.write_text(_settings(trials), encoding="utf-8")
+    body: dict[str, Any] = {"name": "trial", "private": True}
+    manifest = folder / "package.json"
+    if not trials.offline:
+        manifest.write_text(json.dumps(body), encoding="utf-8")
+        online = [*argv, f"{package.name}@{package.version}"]
+        try:
+            await process.run(online, cwd=folder, env=environ, log=log, timeout=request.timeout)
+        except ChildFailed:
+            if not _NO_NETWORK.search(process.read_tail(log)):
+                raise
+            trials.offline = True  # the others need not wait for it
+        else:
+            return
+    # An offline npm asks no loopback, and its cache knows names by their registry's address.
+    npmrc.write_text(_settings(trials), encoding="utf-8")
+    files = _stored(request)
+    body["dependencies"] = {package.name: files.pop(package.name)}
+    body["overrides"] = files
+    manifest.write_text(json.dumps(body), encoding="utf-8")
+    argv.append("--prefer-offline")
+    await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+
+
+def _stored(request: TrialRequest) -> dict[str, str]:
+    """Each name as the very file that the registry holds: no other may take its place."""
+    found = {}
+    for package in request.packages:
+        file = f"{package.name.rpartition('/')[2]}-{package.version}.tgz"
+        found[package.name] = f"file:{request.stored / 'storage' / package.name / file}"
+    return found
+
+
+async def _tried(trials: _Trials, package: Package, folder: Path) -> tuple[Verdict, str]:
+    request = trials.request
+    log, answer = folder / "log", folder / "answer.json"
     try:
-        await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+        await _install(trials, package, folder, log)
     except (ChildFailed, ChildTimedOut) as error:
         words = process.read_tail(log) if log.exists() else error.message
         missing = _NOT_FOUND.search(words)
         return (Verdict.MISSING_DEPENDENCY if missing else Verdict.NOT_INSTALLED), _last(words)
     program = folder / _PROBE.name  # beside node_modules: that is where Node looks
     program.write_bytes(_PROBE.read_bytes())
-    argv = [node, str(program), package.name, str(answer)]
+    argv = [trials.node, str(program), package.name, str(answer)]
     runs = process.build_environment(request.environ)
     try:
         await process.run(argv, cwd=folder, env=runs, log=log, timeout=request.timeout)
@@ -119,23 +171,28 @@ def _scopes(workspace: Workspace) -> list[str]:
     return sorted({name.partition("/")[0] for name in names if name.startswith("@")})
 
 
-def _settings(request: TrialRequest) -> str:
+def _settings(trials: _Trials) -> str:
     """The repository's .npmrc, but the workspace's own names come from the embedded registry alone.
 
     npm knows registries for scopes, not for names: where a name has no scope, every name is asked
     of the embedded registry, which asks upstream for those that are not the workspace's own.
     """
-    own = [package for package in request.workspace.packages if package.ecosystem == "node"]
+    request = trials.request
     address = request.registry.url or ""
-    default = (
-        npm_default(request.workspace.root)
-        if all(package.name.startswith("@") for package in own)
-        else address
-    )
+    scoped = all(one.name.startswith("@") for one in _asked_for(request.workspace))
+    default = trials.upstream if scoped or trials.offline else address
     file = request.workspace.root / ".npmrc"
     theirs = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     scopes = [f"{scope}:registry={address}" for scope in _scopes(request.workspace)]
     return "\n".join([theirs, f"registry={default}", *scopes, ""])
+
+
+def _asked_for(workspace: Workspace) -> Iterator[Package]:
+    """Whose names npm may ask for: not a private root's, which nobody needs."""
+    needed = {edge.target for edge in workspace.edges}
+    for package in workspace.packages:
+        if package.ecosystem == "node" and (package.publishable or package.id in needed):
+            yield package
 
 
 def _environment(request: TrialRequest) -> dict[str, str]:

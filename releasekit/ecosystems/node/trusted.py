@@ -59,4 +59,9 @@ def minter(
             now=now(),
         )
 
-    return access.Minter(mint=mint, now=now)
+    return access.Minter(
+        mint=mint,
+        absent="no trusted publishing of it there: the package must exist, so publish its first "
+        "version with a token",
+        now=now,
+    )

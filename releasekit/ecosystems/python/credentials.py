@@ -6,25 +6,28 @@ uv's and twine's variables where they are meant for it, `.pypirc`, and last the 
 
 from __future__ import annotations
 
-import asyncio
 import configparser
-import threading
+import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
-from releasekit.errors import UnreadableCredentials
+from releasekit import process
+from releasekit.errors import ChildFailed, ChildTimedOut, UnreadableCredentials
 from releasekit.secrets import Credential, hide, origin, variable_part
+from releasekit.workers import detached
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 DEFAULT_REGISTRY = "pypi"
 TOKEN_USER = "__token__"  # noqa: S105 - a user's name
 KEYRING_SECONDS = 10.0
+_GRACE_SECONDS = 5.0
 # The tools' variables say for which registry they are: by its name, or by its address.
 _TOOLS = (
     ("UV_PUBLISH", "UV_PUBLISH_INDEX", "UV_PUBLISH_URL"),
@@ -126,43 +129,39 @@ def _sections(name: str, address: str, file: Path) -> list[tuple[str, dict[str, 
 async def from_keyring(
     address: str, username: str | None, *, seconds: float = KEYRING_SECONDS
 ) -> Credential | None:
-    """Asked in a thread that nobody waits for in the end: a backend may wait for a person."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Credential | None] = loop.create_future()
-
-    def settle(credential: Credential | None) -> None:
-        if not answer.done():
-            answer.set_result(credential)
-
-    def ask() -> None:
-        credential = _ask_keyring(address, username)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, credential)
-
-    threading.Thread(target=ask, name="keyring", daemon=True).start()
+    """Asked by a child without a terminal: a backend must not ask a person, nor read our input."""
+    argv = [sys.executable, "-P", "-c", _ASK_KEYRING, address, username or "", TOKEN_USER]
     try:
-        return await asyncio.wait_for(answer, seconds)
-    except TimeoutError:
+        told = await detached(
+            lambda: process.output(argv, cwd=Path("/"), timeout=seconds, without_terminal=True),
+            seconds=seconds + _GRACE_SECONDS,
+            name="keyring",
+        )
+        user, password = json.loads(told.rpartition("\n")[2])
+    except (ChildTimedOut, TimeoutError):
         log.warning("keyring gave no answer", address=address, seconds=seconds)
         return None
-
-
-def _ask_keyring(address: str, username: str | None) -> Credential | None:
-    try:
-        import keyring
-
-        held = keyring.get_credential(address, username)
-        user, password = (held.username, held.password) if held else (None, None)
-        if not password:
-            user = username or TOKEN_USER
-            password = keyring.get_password(address, user)
-        if not password:
-            return None
-        hide(password)
-        return Credential(source="keyring", username=user or TOKEN_USER, secret=password)
-    except Exception as error:  # noqa: BLE001 - a backend may raise anything, and none is needed
+    except (ChildFailed, ValueError) as error:
+        # A backend may raise anything, and none is needed; what it printed may hold a password.
         log.debug("keyring failed", kind=type(error).__name__)
         return None
+    if not password:
+        return None
+    hide(password)
+    return Credential(source="keyring", username=user or TOKEN_USER, secret=password)
+
+
+_ASK_KEYRING = """
+import json, sys, keyring
+service, user, token_user = sys.argv[1], sys.argv[2] or None, sys.argv[3]
+held = keyring.get_credential(service, user)
+user, password = (held.username, held.password) if held else (user, None)
+if not password:
+    user = user or token_user
+    password = keyring.get_password(service, user)
+print()
+print(json.dumps([user, password]), end="")
+"""
 
 
 def _same_address(one: str, other: str) -> bool:

@@ -14,10 +14,11 @@ import httpx
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from releasekit.access import Access
-from releasekit.config import TrustedPublishing
+from releasekit.access import TRUSTED, Access
+from releasekit.attestations import Signing
+from releasekit.config import Attestations, TrustedPublishing
 from releasekit.ecosystems import Answer, Confirmation, Presence, untold
-from releasekit.ecosystems.python import credentials, trusted
+from releasekit.ecosystems.python import attestation, credentials, trusted
 from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
 from releasekit.net import request_with_retry, send
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
+    from releasekit.attestations import Attestor
     from releasekit.config import RegistrySettings
     from releasekit.model import Package
     from releasekit.secrets import Credential
@@ -44,6 +46,7 @@ class SimpleIndex:
     index: str
     access: Access = field(default_factory=Access, repr=False)
     confirmation: Confirmation = field(default_factory=Confirmation)
+    signing: Signing = field(default_factory=Signing)
 
     @classmethod
     def of(cls, name: str, settings: RegistrySettings | None, environ: Mapping[str, str]) -> Self:
@@ -65,6 +68,7 @@ class SimpleIndex:
             index=index if index.endswith("/") else f"{index}/",
             access=_access(name, upload, index, environ, in_upload, in_index, trust),
             confirmation=Confirmation.of(index, settings),
+            signing=Signing.of(settings, environ),
         )
 
     def refusal(self, package: Package) -> None:
@@ -77,6 +81,18 @@ class SimpleIndex:
     async def whoami(self, client: httpx.AsyncClient) -> str | None:  # noqa: ARG002
         """The upload API has no such question."""
         return None
+
+    async def attestor(
+        self,
+        client: httpx.AsyncClient,  # noqa: ARG002 - what there is to know is known here
+        package: Package,  # noqa: ARG002
+    ) -> Attestor | None:
+        if self.signing.wish is Attestations.NEVER:
+            return None
+        trusted = await self.access.source() == TRUSTED
+        return attestation.attestor(
+            self.name, self.signing, public=_is_public(self.address), trusted=trusted
+        )
 
     async def presence(self, client: httpx.AsyncClient, package: Package) -> Presence:
         url = f"{self.index}{canonicalize_name(package.name)}/"
@@ -112,6 +128,9 @@ class SimpleIndex:
         told: Callable[[float], None] = untold,
     ) -> Answer:
         fields = await asyncio.to_thread(_form_fields, file)
+        beside = file.with_name(file.name + attestation.SUFFIX)
+        if self._takes_attestations and beside.exists():
+            fields["attestations"] = f"[{beside.read_text(encoding='utf-8')}]"
 
         async def post(headers: Mapping[str, str]) -> httpx.Response:
             with file.open("rb") as content:
@@ -138,6 +157,12 @@ class SimpleIndex:
             headers=dict(answer.headers),
             credential=redact(source),
         )
+
+    @property
+    def _takes_attestations(self) -> bool:
+        if self.signing.wish is Attestations.AUTO:
+            return _is_public(self.address)
+        return self.signing.required
 
 
 def _access(

@@ -6,12 +6,14 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from releasekit import manifest, process
 from releasekit.ecosystems import Trial, Verdict
 from releasekit.ecosystems.python import probe
 from releasekit.ecosystems.python.build import find_uv
+from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import ChildFailed, ChildTimedOut
 
 if TYPE_CHECKING:
@@ -32,49 +34,60 @@ _NOT_FOUND = re.compile(
     r"|only .* (is|are) available|(was|were) found in the cache"
 )
 
+# What uv says where it got no answer at all.
+_NO_NETWORK = re.compile(r"error sending request|Could not connect")
+_YES = frozenset({"1", "on", "t", "true", "y", "yes"})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Trials:
+    """All of one request, and what the first of them has found out for the rest."""
+
+    request: TrialRequest
+    uv: str
+    environ: Mapping[str, str]
+    own: tuple[str, ...]
+    offline: bool
+
+
+# What uv says where it got no answer at all.
+_NO_NETWORK = re.compile(r"error sending request|Could not connect")
+
 
 async def try_out(request: TrialRequest) -> None:
-    uv = find_uv()
     environ = _environment(request)
+    trials = _Trials(
+        request=request,
+        uv=find_uv(),
+        environ=environ,
+        own=tuple(one.name for one in request.workspace.packages if one.ecosystem == "python"),
+        offline=request.environ.get("UV_OFFLINE", "").lower() in _YES,
+    )
     async with asyncio.TaskGroup() as group:
         for number, package in enumerate(request.packages):
             folder = request.scratch / str(number)
-            group.create_task(_in_turn(request, package, folder, uv, environ))
+            group.create_task(_in_turn(trials, package, folder))
 
 
-async def _in_turn(
-    request: TrialRequest, package: Package, folder: Path, uv: str, environ: Mapping[str, str]
-) -> None:
-    async with request.slots.taken() as free:
+async def _in_turn(trials: _Trials, package: Package, folder: Path) -> None:
+    async with trials.request.slots.taken() as free:
         if free:
             started = time.monotonic()
             folder.mkdir(parents=True)  # noqa: ASYNC240 - one folder
-            verdict, words = await _tried(request, package, folder, uv, environ)
+            verdict, words = await _tried(trials, package, folder)
             seconds = time.monotonic() - started
-            request.finished(
+            trials.request.finished(
                 Trial(package=package.id, verdict=verdict, words=words, seconds=seconds)
             )
 
 
-async def _tried(
-    request: TrialRequest, package: Package, folder: Path, uv: str, environ: Mapping[str, str]
-) -> tuple[Verdict, str]:
-    log, answer = folder / "log", folder / "answer.json"
+async def _tried(trials: _Trials, package: Package, folder: Path) -> tuple[Verdict, str]:
+    request, log, answer = trials.request, folder / "log", folder / "answer.json"
     venv = folder / "venv"
     python = venv / "bin" / "python"
-    own = [one.name for one in request.workspace.packages if one.ecosystem == package.ecosystem]
     try:
-        interpreter = await asyncio.to_thread(_interpreter, uv, request.workspace, package, environ)
-        for argv in (
-            [uv, "venv", "--quiet", "--no-project", "--python", interpreter, str(venv)],
-            # The first index that knows a name is the only one asked for it. Refreshed: an earlier
-            # rehearsal may have had this port.
-            [uv, "pip", "install", "--python", str(python), "--index-strategy", "first-index",
-             "--no-sources", "--no-progress", "--color", "never",
-             *(f"--refresh-package={name}" for name in own),
-             f"{package.name}=={package.version}"],
-        ):  # fmt: skip
-            await process.run(argv, cwd=folder, env=environ, log=log, timeout=request.timeout)
+        await _make(trials, package, venv, log)
+        await _install(trials, package, python, log)
     except (ChildFailed, ChildTimedOut) as error:
         words = process.read_tail(log) if log.exists() else error.message
         missing = _NOT_FOUND.search(" ".join(words.split()))
@@ -90,6 +103,55 @@ async def _tried(
     except FileNotFoundError:
         return Verdict.NOT_LOADED, "it ended Python before it was imported"
     return judged(told, package.name)
+
+
+async def _make(trials: _Trials, package: Package, venv: Path, log: Path) -> None:
+    uv, environ, request = trials.uv, trials.environ, trials.request
+    interpreter = await asyncio.to_thread(_interpreter, uv, request.workspace, package, environ)
+    argv = [uv, "venv", "--quiet", "--no-project", "--python", interpreter, str(venv)]
+    await process.run(argv, cwd=venv.parent, env=environ, log=log, timeout=request.timeout)
+
+
+async def _install(trials: _Trials, package: Package, python: Path, log: Path) -> None:
+    """From the registry; without a network from the files that it holds and from uv's cache."""
+    request = trials.request
+    argv = [
+        *(trials.uv, "pip", "install", "--python", str(python), "--no-sources"),
+        *("--no-progress", "--color", "never", f"{package.name}=={package.version}"),
+    ]
+    # The first index that knows a name is the only one asked for it. Refreshed: an earlier
+    # rehearsal may have had this port.
+    online = ["--index-strategy", "first-index"]
+    online += [f"--refresh-package={name}" for name in trials.own]
+    environ = dict(trials.environ)
+    if not trials.offline:
+        try:
+            await process.run(
+                [*argv, *online], cwd=log.parent, env=environ, log=log, timeout=request.timeout
+            )
+        except ChildFailed:
+            if not _NO_NETWORK.search(process.read_tail(log)):
+                raise
+            trials.offline = True  # the others need not wait for it
+        else:
+            return
+    # uv knows no offline mode that would let it ask loopback.
+    constraints = log.parent / "constraints.txt"
+    constraints.write_text(_as_constraints(request.stored / "packages"), encoding="utf-8")
+    offline = ["--offline", "--constraint", str(constraints)]
+    await process.run(
+        [*argv, *offline], cwd=log.parent, env=environ, log=log, timeout=request.timeout
+    )
+
+
+def _as_constraints(packages: Path) -> str:
+    """Each name as the very file that the registry holds: no other may take its place."""
+    files: dict[str, Path] = {}
+    # A wheel comes after its sdist and wins.
+    for file in sorted(packages.iterdir(), key=lambda file: file.suffix == ".whl"):
+        if found := name_and_version(file.name):
+            files[found[0]] = file
+    return "".join(f"{name} @ {file.as_uri()}\n" for name, file in files.items())
 
 
 def judged(told: Mapping[str, Any], name: str) -> tuple[Verdict, str]:

@@ -51,7 +51,7 @@ def minter(
             client, f"{origin}/_/oidc/mint-token", step=step, body={"token": identity}
         )
         return access.minted(
-            access.read(answer, step=step),
+            access.read(answer, step=step, hint=lambda codes: _remedy(codes, identity, origin)),
             step=step,
             username=TOKEN_USER,
             source=access.TRUSTED,
@@ -59,6 +59,34 @@ def minter(
         )
 
     return access.Minter(mint=mint, now=now)
+
+
+def _remedy(codes: frozenset[str], identity: str, origin: str) -> str | None:
+    """What to change, by the code that the index gives its refusal."""
+    if codes & {"invalid-publisher", "invalid-pending-publisher"}:
+        who = _publisher(access.claims_of(identity))
+        return (
+            f"register exactly this publisher at `{origin}`, for each project or as a pending one "
+            f"for a new project: {who}"
+        )
+    if "invalid-reuse-token" in codes:
+        return "this CI signs once for each job: run the same command in a new job"
+    if "not-enabled" in codes:
+        return "the index has switched trusted publishing off for now; publish with a token"
+    return None
+
+
+def _publisher(claims: Mapping[str, object]) -> str:
+    """The fields that the index compares, as it names them; the rest of the claims says no more."""
+    workflow = str(claims.get("workflow_ref") or claims.get("ci_config_ref_uri") or "")
+    file = workflow.partition("@")[0]
+    file = file.partition("//")[2] if "project_path" in claims else file.rpartition("/")[2]
+    told = {
+        "repository": claims.get("repository") or claims.get("project_path"),
+        "workflow": file,
+        "environment": claims.get("environment") or "(none)",
+    }
+    return ", ".join(f"{name} `{value}`" for name, value in told.items() if value)
 
 
 async def _audience(client: httpx.AsyncClient, origin: str) -> str:

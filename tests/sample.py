@@ -1,4 +1,4 @@
-"""A small honest monorepo, written to a folder: what `releasekit demo` releases."""
+"""A monorepo as small as a test wants it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _write_python(folder: Path, name: str, version: str, needs: tuple[str, ...])
 [project]
 name = "{name}"
 version = "{version}"
-description = "A package of the releasekit sample."
+description = "A package of a test."
 readme = "README.md"
 requires-python = ">=3.11"
 dependencies = {json.dumps(list(needs))}
@@ -64,7 +64,7 @@ def _write_node(folder: Path, name: str, version: str, needs: tuple[str, ...]) -
     manifest = {
         "name": name,
         "version": version,
-        "description": "A package of the releasekit sample.",
+        "description": "A package of a test.",
         "license": "Apache-2.0",
         "main": "index.js",
         "files": ["index.js"],
