@@ -85,6 +85,11 @@ class RunStarted(Event):
     releases: tuple[PlannedRelease, ...]
     fresh: bool = False
     """What earlier runs have sent was given up on."""
+    snapshot: str | None = None
+    """The id of the snapshot that this run publishes."""
+    tag: str | None = None
+    """The npm dist-tag asked for."""
+    access: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,19 @@ class Noted(Event):
     kind = "noted"
     message: str
     package: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld(Event):
+    """A dry run came here: what would have been sent, and where."""
+
+    kind = "withheld"
+    package: str
+    file: str
+    size: int
+    sha256: str
+    registry: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +266,7 @@ class RunEnded(Event):
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Attested,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Withheld, Attested,
         UploadSent, UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed,
         Quitting, ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
     )
@@ -312,6 +330,8 @@ class ReleaseState:
     """Hashes that the registry may hold."""
     confirmed: frozenset[str] = frozenset()
     """Hashes that the registry served."""
+    withheld_from: str | None = None
+    """Where a dry run would have sent it."""
     outcome: Outcome | None = None
     reason: str | None = None
     hint: str | None = None
@@ -326,6 +346,9 @@ class RunState:
     command: str | None = None
     commit: str | None = None
     fresh: bool = False
+    snapshot: str | None = None
+    tag: str | None = None
+    access: str | None = None
     stage: Stage | None = None
     paused: bool = False
     quitting: bool = False
@@ -340,6 +363,7 @@ class RunState:
             case RunStarted():
                 self.run, self.command, self.commit = event.run, event.command, event.commit
                 self.started_at, self.fresh = event.at, event.fresh
+                self.snapshot, self.tag, self.access = event.snapshot, event.tag, event.access
                 self.releases = {
                     planned.package: ReleaseState(release=planned) for planned in event.releases
                 }
@@ -353,6 +377,8 @@ class RunState:
                 self.paused = isinstance(event, Paused)
             case Quitting():
                 self.quitting = True
+            case Withheld():
+                self._change(event.package, withheld_from=event.address)
             case UploadSent():
                 sent = self.releases[event.package].sent
                 self._change(event.package, sent=sent | {event.sha256})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit import process
@@ -9,7 +10,6 @@ from releasekit.errors import ChildFailed, ToolMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 def git(root: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
@@ -31,6 +31,23 @@ def head(root: Path) -> str | None:
 def commit_time(root: Path) -> str | None:
     """When the commit that is checked out was made, in seconds since 1970."""
     return _answer(root, ["log", "-1", "--format=%ct"]) or None
+
+
+def uncommitted(root: Path) -> dict[Path, bool] | None:
+    """What below the root is not in the commit, ignored files aside, and whether git tracks it.
+
+    None: git cannot tell.
+    """
+    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+        return {}
+    # Whatever the user's settings hide or fold is asked for in full.
+    status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "."]
+    answer = _answer(root, ["--no-optional-locks", *status])
+    top = _answer(root, ["rev-parse", "--show-toplevel"]) if answer else ""
+    if answer is None or top is None:
+        return None
+    entries = sorted(entry for entry in answer.split("\0") if entry)
+    return {Path(top) / entry[3:]: not entry.startswith("??") for entry in entries}
 
 
 def changed_files(root: Path) -> frozenset[str]:

@@ -150,6 +150,31 @@ def wait_of(headers: Mapping[str, str], now: float | None = None) -> float | Non
     return float(seconds) if seconds.isascii() and seconds.isdigit() else None
 
 
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+async def require_answer(client: httpx.AsyncClient, url: str) -> None:
+    """Raise where nobody answers; what an address for uploads says to this does not matter."""
+    problem = ""
+    for attempt in range(1 + MAX_RETRIES):
+        if attempt:
+            limit = BASE_DELAY * 2 ** (attempt - 1)
+            await asyncio.sleep(random.uniform(0, limit))  # noqa: S311 - jitter, not a secret
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                await client.head(url)
+        except (httpx.HTTPError, TimeoutError) as error:
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            return
+    raise RegistryUnreachable(url=url, problem=problem)
+
+
 async def request_with_retry(
     client: httpx.AsyncClient, url: str, *, headers: Mapping[str, str] | None = None
 ) -> httpx.Response:

@@ -21,7 +21,7 @@ from tests.sample import write_sample
 from tests.test_process import has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
@@ -128,7 +128,7 @@ def build_sdist(folder, config_settings=None):
 
 @contextmanager
 def building(
-    tmp_path: Path, pypi: RegistrySettings
+    tmp_path: Path, pypi: RegistrySettings, prepared: Callable[[Path], None] = lambda _: None
 ) -> Iterator[tuple[subprocess.Popen[str], Path, int]]:
     """A publish that has pinned its manifests and hangs in a build."""
     root = tmp_path / "repo"
@@ -143,6 +143,7 @@ def building(
         )
     )
     (folder / "slow.py").write_text(SLOW_BACKEND)
+    prepared(root)
     (tmp_path / "tmp").mkdir()
     child = subprocess.Popen(
         [sys.executable, "-m", "releasekit", "publish", "--yes", "--registry",

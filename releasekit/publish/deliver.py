@@ -22,7 +22,8 @@ from releasekit.publish.build import Builds, artifact_folder, build_all, log_fil
 from releasekit.publish.frame import opened, recorded
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
-from releasekit.publish.selection import Selection, select
+from releasekit.publish.preflight import stop_at_errors
+from releasekit.publish.selection import Selection, select, unknown_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,9 @@ async def deliver(
         request, command="build", observe=observe, note_recovery=note_recovery
     ) as this:
         packages = select(this.workspace, request.selection, request.config.groups)
-        edits = pin_edits(this.workspace, packages, request.config.pins)
+        stop_at_errors(tuple(unknown_versions(packages)))
+        edits, problems = pin_edits(this.workspace, packages, request.config.pins)
+        stop_at_errors(problems)
         releases = [
             PlannedRelease(package=package.id, version=package.version or "", registry="")
             for package in packages

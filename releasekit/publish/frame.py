@@ -22,7 +22,7 @@ from releasekit.publish.ending import ending
 from releasekit.publish.registries import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from releasekit.config import Config
@@ -47,6 +47,19 @@ class Request(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the journal keeps of how a run was asked for, so that another can go on with it."""
+
+    fresh: bool = False
+    snapshot: str | None = None
+    tag: str | None = None
+    access: str | None = None
+
+
+PLAIN = About()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A repository that is ours alone for now, as it was before anybody pinned it."""
 
@@ -57,6 +70,8 @@ class Opened:
     run: str
     held: Held
     workspace: Workspace
+    changed: Mapping[Path, bool] | None
+    """What is not committed, and whether git tracks it."""
     observe: Callable[[Event], None]
 
     @property
@@ -85,13 +100,15 @@ async def opened(
         recovery.require_done()
         settings = request.config
         found = workspace.load(request.root, exclude=settings.exclude, roots=settings.roots)
+        changed = git.uncommitted(found.root)
         yield Opened(
             root=request.root,
             home=runs_in or home,
             command=command,
             run=run,
             held=held,
-            workspace=await with_versions(found, settings, held),
+            workspace=await with_versions(found, settings, home),
+            changed=changed,
             observe=observe,
         )
 
@@ -122,7 +139,7 @@ def recorded(
     this: Opened,
     releases: Sequence[PlannedRelease],
     *,
-    fresh: bool = False,
+    about: About = PLAIN,
     copy: Path | None = None,
 ) -> Iterator[Record]:
     """The stages of a run go inside. Every line of its journal is written to `copy` as well."""
@@ -140,7 +157,10 @@ def recorded(
                 releasekit=__version__,
                 commit=git.head(this.root),
                 releases=tuple(releases),
-                fresh=fresh,
+                fresh=about.fresh,
+                snapshot=about.snapshot,
+                tag=about.tag,
+                access=about.access,
             )
         )
         with ending(record.emit):
