@@ -277,6 +277,8 @@ def _files(answer: httpx.Response) -> dict[str, str]:
         }
     links = _Links()
     links.feed(answer.text)
+    if not links.is_index:
+        raise ValueError
     return links.files
 
 
@@ -286,6 +288,16 @@ class _Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[str, str] = {}
+        self._text = ""
+
+    @property
+    def is_index(self) -> bool:
+        """A page of logging in or of maintenance, served as 200, would mean: nothing is there."""
+        told = self._text.strip().lower()
+        return bool(self.files) or not told or "links for" in told or "index" in told
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         href = dict(attrs).get("href") if tag == "a" else None
