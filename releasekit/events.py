@@ -235,10 +235,13 @@ class ConcurrencyChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed(Event):
-    """A receipt: the registry served the file with our hash."""
+    """A receipt: the registry served the file with our hash.
+
+    On the disk with the end of its release, which follows at once; were it lost, the next run would
+    ask the registry again.
+    """
 
     kind = "confirmed"
-    durable = True
     package: str
     file: str
     sha256: str
