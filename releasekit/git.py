@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releasekit import process
-from releasekit.errors import ChildFailed, ToolMissing
+from releasekit.errors import ChildFailed, OddTool, ToolMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def git(root: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
@@ -25,7 +28,11 @@ def _answer(root: Path, arguments: Sequence[str]) -> str | None:
 
 def head(root: Path) -> str | None:
     """The commit that is checked out; None where there is none yet."""
-    return _answer(root, ["rev-parse", "--verify", "--quiet", "HEAD"])
+    asked = ["rev-parse", "--verify", "--quiet", "HEAD"]
+    found = _answer(root, asked)
+    if found is not None and not _COMMIT.fullmatch(found):
+        raise OddTool(argv=["git", *asked], problem=f"it says {found[:99]!r}, which is no commit")
+    return found
 
 
 def commit_time(root: Path) -> str | None:

@@ -62,8 +62,8 @@ def tree(
     if changed is None:
         yield Problem(
             message="git does not tell whether this tree is clean",
-            hint="see what `git status` says here",
-            severity=Severity.WARNING,
+            hint="see what `git status` says here, or go on with `--allow-dirty`",
+            severity=Severity.WARNING if allowed else Severity.ERROR,
         )
         return
     others = [

@@ -7,7 +7,7 @@ import base64
 import functools
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from releasekit import process
@@ -174,7 +174,7 @@ class NpmRegistry:
         if answer.status_code != _OK:
             raise OddAnswer(url=url, status=answer.status_code, words=redact(answer.text))
         try:
-            body = answer.json()
+            body = _document_of(answer, package.name)
             versions, times = body.get("versions") or {}, body.get("time") or {}
             version = versions.get(without_build(package.version or ""))
             files = (
@@ -327,6 +327,14 @@ def _digest(dist: dict[str, str]) -> str:
         if algorithm == "sha512":
             return f"sha512:{base64.b64decode(encoded).hex()}"
     return f"sha1:{dist.get('shasum', '')}"
+
+
+def _document_of(answer: httpx.Response, name: str) -> dict[str, Any]:
+    """A page of something else, served as 200, would mean: nothing is there."""
+    body: dict[str, Any] = answer.json()
+    if body["name"] != name:
+        raise ValueError(body["name"])
+    return body
 
 
 def _words(answer: httpx.Response) -> str:

@@ -243,18 +243,23 @@ def _is_public(upload: str) -> bool:
 def _form_fields(file: Path) -> dict[str, list[str] | str]:
     from twine.exceptions import TwineException
     from twine.package import PackageFile
-    from twine.repository import Repository
 
     try:
         package = PackageFile.from_filename(str(file), comment=None)
     except TwineException as error:
         raise UnreadableArtifact(file=file, problem=str(error)) from error
-    pairs = Repository._convert_metadata_to_list_of_tuples(package.metadata_dictionary())  # noqa: SLF001 - the one place that knows the form's spelling
+    # Its names are the form's; twine's own way from here to pairs would load requests.
     fields: dict[str, list[str] | str] = {":action": "file_upload", "protocol_version": "1"}
-    for key, value in pairs:
-        held = fields.setdefault(key, [])
-        if isinstance(held, list):
-            held.append(value)
+    for key, value in package.metadata_dictionary().items():
+        match value:
+            case dict():
+                fields[key] = [f"{name}, {url}" for name, url in value.items()]
+            case list() if key == "keywords":
+                fields[key] = ", ".join(value)
+            case list():
+                fields[key] = [str(one) for one in value]
+            case _:
+                fields[key] = str(value)
     return fields
 
 
@@ -272,6 +277,8 @@ def _files(answer: httpx.Response) -> dict[str, str]:
         }
     links = _Links()
     links.feed(answer.text)
+    if not links.is_index:
+        raise ValueError
     return links.files
 
 
@@ -281,6 +288,16 @@ class _Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[str, str] = {}
+        self._text = ""
+
+    @property
+    def is_index(self) -> bool:
+        """A page of logging in or of maintenance, served as 200, would mean: nothing is there."""
+        told = self._text.strip().lower()
+        return bool(self.files) or not told or "links for" in told or "index" in told
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         href = dict(attrs).get("href") if tag == "a" else None
