@@ -76,6 +76,7 @@ def test_what_is_not_committed_stops_a_release_and_our_own_files_do_not(
     (root / ".gitignore").write_text("*.log\n")
     commit(root)
     (root / "build.log").write_text("ignored")
+    (root / "releasekit.toml").write_text("")
     where = ("--registry", pypi_option(pypi))
     own = ("--state", "kept/state", "--receipts", "receipts.json")
     assert publish(releasekit, root, *where, *own, "--package", "acme-text").code == 0
