@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tarfile
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -130,13 +131,18 @@ def test_a_snapshot_of_both_worlds_is_pinned_exactly_and_leaves_no_trace(
     assert set(outcomes(result).values()) == {"published"}
     assert contents(root) == before
     assert "acme_app-1.0.1.dev7-py3-none-any.whl" in served(pypi, "acme-app")
-    [wheel] = (tmp_path / "pypi-registry/packages").glob("acme_app-1.0.1.dev7-*.whl")
+    [wheel] = (root.parent / "pypi-registry").rglob("acme_app-*dev7*.whl")
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read("acme_app-1.0.1.dev7.dist-info/METADATA").decode()
     assert re.findall("^Requires-Dist: (.*)$", metadata, re.MULTILINE) == [
         "acme-models==1.0.1.dev7 ; sys_platform != 'none'"
     ]
-    manifest = httpx.get(f"{npm.url}@acme%2fcli").json()["versions"]["1.0.1-snapshot.7"]
+    [tarball] = (root.parent / "npm-registry").rglob("@acme/cli/*snapshot*.tgz")
+    with tarfile.open(tarball) as packed:
+        file = packed.extractfile("package/package.json")
+        assert file is not None
+        manifest = json.load(file)
+    assert manifest["version"] == "1.0.1-snapshot.7"
     assert manifest["dependencies"] == {"@acme/parser": "1.0.1-snapshot.7"}
     assert manifest["peerDependencies"] == {"@acme/parser": "1.0.1-snapshot.7"}
     tags = httpx.get(f"{npm.url}@acme%2fparser").json()["dist-tags"]
