@@ -177,10 +177,7 @@ class Screen:
         """The command line; a secret in it is known as one only once the run has read it."""
         from releasekit.secrets import redact
 
-        command = self._command
-        if self.state.snapshot is not None and "--resume" not in command:
-            command += f" --resume {self.state.run}"  # else it would be another snapshot
-        return redact(command)
+        return redact(self.state.again or self._command)
 
     def finish(self, *, complete: bool) -> None:
         """The last words, here, in the log, and where CI shows them."""
