@@ -7,10 +7,12 @@ ReleaseKitError                 exit 1
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
 ├── DoNotRetry                  what a job raises, or lets its errors inherit: no other attempt
 │   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible,
-│       TrustedPublishingRefused
+│       TrustedPublishingRefused, JournalNotWritten
 ├── RetryAt                     another attempt, but not before a time
 │   └── RateLimited, ReadsLimited
 ├── TransientRefusal, LostUpload, TrustedPublishingFailed, PreflightFailed
+├── NothingRunning, NotListening, NoAnswer, WishRefused
+├── DamagedJournal              ─ ForeignJournal
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
 │   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage, UnknownGroup
@@ -64,6 +66,10 @@ class Locked(ReleaseKitError):
 
 class NeedsRecovery(ReleaseKitError):
     pass
+
+
+class DoNotRetry(ReleaseKitError):
+    """Another attempt cannot help."""
 
 
 # Child processes
@@ -208,13 +214,72 @@ class ForeignEvent(ReleaseKitError):
         super().__init__(f"not an event that this releasekit knows: {problem}")
 
 
+_WITHOUT_IT = (
+    "it may tell of sent files: `releasekit publish --fresh` goes on without it; a version that is "
+    "then only partly on its registry needs a new one"
+)
+
+
 class DamagedJournal(ReleaseKitError):
     def __init__(self, *, path: Path, line: int, problem: str) -> None:
         super().__init__(
             f"{path}:{line}: the journal was changed or damaged: {problem}",
-            hint="it may tell of sent files: `releasekit publish --fresh` goes on without it; a "
-            "version that is then only partly on its registry needs a new one",
+            hint=_WITHOUT_IT,
         )
+
+
+class ForeignJournal(DamagedJournal):
+    def __init__(self, *, path: Path, line: int, writer: str | None) -> None:
+        by = f"releasekit {writer}" if writer else "another releasekit"
+        ReleaseKitError.__init__(
+            self,
+            f"{path}:{line}: written by {by}, and this one cannot read it",
+            hint=f"continue with {by}; {_WITHOUT_IT}",
+        )
+
+
+class JournalNotWritten(DoNotRetry):
+    """Not one byte is sent that the journal does not tell of."""
+
+    def __init__(self, *, path: Path, reason: str) -> None:
+        super().__init__(
+            f"`{path}` cannot be written: {reason}; nothing new was started",
+            hint="make room, then run the same command again: it asks the registry for what was "
+            "in flight",
+        )
+
+
+# Steering a run from another terminal
+
+
+class NothingRunning(ReleaseKitError):
+    def __init__(self) -> None:
+        super().__init__(
+            "no release is running here",
+            hint="`releasekit status` shows the last one and the command that continues it; "
+            "`-C DIR` looks at another repository",
+        )
+
+
+class NotListening(ReleaseKitError):
+    def __init__(self, *, holder: str, reason: str) -> None:
+        super().__init__(
+            f"{holder} is running here, but does not listen: {reason}",
+            hint="try again in a moment; a recovery or a cleaning cannot be steered",
+        )
+
+
+class NoAnswer(ReleaseKitError):
+    def __init__(self, *, holder: str) -> None:
+        super().__init__(
+            f"{holder} is running here, but does not answer",
+            hint="if it was stopped by Ctrl-Z, `fg` in its terminal or `kill -CONT` wakes it",
+        )
+
+
+class WishRefused(ReleaseKitError):
+    def __init__(self, *, message: str) -> None:
+        super().__init__(message, hint="`releasekit cancel` ends it; `releasekit status` shows it")
 
 
 # The command line
@@ -456,6 +521,8 @@ class LockHeld(Locked):
             hint="wait for it with `--lock-timeout SECONDS`, or look at it with "
             "`releasekit status`",
         )
+        self.lock = lock
+        self.holder = holder
 
 
 class LockUnavailable(ReleaseKitError):
@@ -682,10 +749,6 @@ class JobCancelled(ReleaseKitError):
 
     def __init__(self, *, name: str) -> None:
         super().__init__(f"the work on `{name}` cancelled itself")
-
-
-class DoNotRetry(ReleaseKitError):
-    """Another attempt cannot help."""
 
 
 class TrustedPublishingFailed(ReleaseKitError):

@@ -85,6 +85,8 @@ class RunStarted(Event):
     releases: tuple[PlannedRelease, ...]
     fresh: bool = False
     """What earlier runs have sent was given up on."""
+    again: str = ""
+    """The command line that continues it."""
     snapshot: str | None = None
     """The id of the snapshot that this run publishes."""
     tag: str | None = None
@@ -261,6 +263,10 @@ class RunEnded(Event):
     kind = "run-ended"
     durable = True
     ok: bool
+    stopped: bool = False
+    """On purpose, before all was done."""
+    reason: str | None = None
+    """The error that ended it."""
 
 
 _KINDS: dict[str, type[Event]] = {
@@ -346,6 +352,7 @@ class RunState:
     command: str | None = None
     commit: str | None = None
     fresh: bool = False
+    again: str = ""
     snapshot: str | None = None
     tag: str | None = None
     access: str | None = None
@@ -356,13 +363,15 @@ class RunState:
     ended_at: float | None = None
     ok: bool | None = None
     """None until the run has ended; a run without an end was killed."""
+    stopped: bool = False
+    reason: str | None = None
     releases: dict[str, ReleaseState] = field(default_factory=dict)
 
     def apply(self, event: Event) -> Self:
         match event:
             case RunStarted():
                 self.run, self.command, self.commit = event.run, event.command, event.commit
-                self.started_at, self.fresh = event.at, event.fresh
+                self.started_at, self.fresh, self.again = event.at, event.fresh, event.again
                 self.snapshot, self.tag, self.access = event.snapshot, event.tag, event.access
                 self.releases = {
                     planned.package: ReleaseState(release=planned) for planned in event.releases
@@ -396,6 +405,7 @@ class RunState:
                 )
             case RunEnded():
                 self.ok, self.ended_at = event.ok, event.at
+                self.stopped, self.reason = event.stopped, event.reason
         return self
 
     def _change(self, package: str, **changes: Any) -> None:  # noqa: ANN401 - replace's own

@@ -73,6 +73,8 @@ def faulty_registry(
     corrupt: str | None = None,
     drop_answer: str | None = None,
     delay: float = 0.0,
+    gate: threading.Event | None = None,
+    on_read: Callable[[], None] = lambda: None,
     permits: threading.Semaphore | None = None,
     watch: Watch | None = None,
     reads: Callable[[str], Page | None] = lambda _: None,
@@ -80,7 +82,8 @@ def faulty_registry(
     """`uploads` maps a package's name to the faults of its first uploads, in turn.
 
     `refuse`, `drop_answer`: all uploads of a package; `corrupt` its hashes; `delay` every upload;
-    where there are `permits`, each upload waits for one. `reads` maps the path of a read to what is
+    where there are `permits`, each upload waits for one, and all wait until `gate` is set.
+    `on_read` is called before each read is answered; `reads` maps the path of a read to what is
     answered instead.
     """
     seen = watch or Watch()
@@ -95,6 +98,7 @@ def faulty_registry(
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            on_read()
             page = reads(self.path)
             if page is not None:
                 self._answer(
@@ -109,6 +113,8 @@ def faulty_registry(
 
         def do_POST(self) -> None:
             time.sleep(delay)
+            if gate is not None:
+                gate.wait(60)
             if permits is not None:
                 permits.acquire(timeout=60)
             length = int(self.headers["Content-Length"])

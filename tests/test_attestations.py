@@ -311,11 +311,14 @@ async def test_a_run_that_is_quit_before_it_signs_leaves_nothing_in_the_log(
         if isinstance(event, StageStarted) and event.stage is Stage.INSPECT:
             control.quit()
 
+    async def approve(*_: object) -> bool:
+        return True
+
     request = PublishRequest(
         root=root, config=config.load(root), environ=server.environ | {"HOME": ""}
     )
     state = await run(
-        request, observe=observe, approve=lambda *_: True, note_recovery=lambda _: None,
+        request, observe=observe, approve=approve, note_recovery=lambda _: None,
         control=control,
     )  # fmt: skip
     assert not state.ok

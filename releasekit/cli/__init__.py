@@ -12,10 +12,12 @@ import typer
 from releasekit.cli import (
     build,
     check,
+    clean,
     demo,
     discover,
     graph,
     init,
+    pause,
     publish,
     recover,
     rehearse,
@@ -62,5 +64,7 @@ def releasekit(
         show_overview(ctx.obj)
 
 
-for module in (discover, graph, init, check, build, rehearse, publish, status, recover, demo):
+for module in (
+    discover, graph, init, check, build, rehearse, publish, status, pause, recover, clean, demo
+):  # fmt: skip
     module.register(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -21,7 +20,7 @@ from releasekit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from releasekit.cli.shell import Shell
     from releasekit.config import RegistrySettings
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from releasekit.events import RunState
     from releasekit.model import Problem
     from releasekit.plan import Plan
+    from releasekit.publish import Approve
 
 EXAMPLES = """\b
 Examples:
@@ -126,11 +126,12 @@ def publish(
     raise typer.Exit(exit_code_of(state))
 
 
-def approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Registry]], bool]:
+def approval(shell: Shell, *, yes: bool) -> Approve:
     """Shows the plan, and asks unless that was answered before."""
+    from releasekit.cli.question import confirmed
     from releasekit.cli.shell import Output
 
-    def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
+    async def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
         if shell.output is Output.TEXT:
             addresses = {name: registry.address for name, registry in registries.items()}
             for line in plan_lines(plan, addresses):
@@ -140,9 +141,7 @@ def approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Registr
         for warning in plan.warnings:  # with a yes they are the first notes of the run
             for line in problem_lines(shell, warning):
                 shell.say(line)
-        if not (sys.stdin and sys.stdin.isatty()):
-            return False
-        return typer.confirm("Publish?", default=False, err=True)
+        return await confirmed(shell, "Publish?")
 
     return approve
 

@@ -177,6 +177,11 @@ class Shell:
             except OSError:
                 _silence(sys.stderr)
 
+    def ask(self, question: str) -> None:
+        """The answer is typed behind it."""
+        if sys.stderr is not None:
+            print(self.spelled(question), end="", file=sys.stderr, flush=True)
+
     def spelled(self, text: str) -> str:
         """As the reader can show it: without commands to a CI runner, in ASCII if need be."""
         from releasekit.ui import github

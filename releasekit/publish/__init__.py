@@ -22,7 +22,7 @@ from releasekit.events import (
     StageStarted,
     Withheld,
 )
-from releasekit.publish import receipts, snapshots
+from releasekit.publish import receipts, retention, snapshots
 from releasekit.publish import state as state_folder
 from releasekit.publish.build import NOT_YET, Builds, build_all
 from releasekit.publish.frame import About, opened, recorded
@@ -34,7 +34,7 @@ from releasekit.publish.selection import Selection
 from releasekit.secrets import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
 
     import httpx
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from releasekit.publish.frame import Opened, Record
     from releasekit.publish.prepare import Prepared
     from releasekit.publish.resume import Kept
+
+    Approve = Callable[[Plan, Mapping[str, Registry]], Awaitable[bool]]
 
 TORN = "ends within a line, as a kill or a power cut leaves it; nothing before it is in doubt"
 
@@ -65,6 +67,8 @@ class PublishRequest:
     concurrency: int | None = None
     """How many uploads at once, unless a person changes it meanwhile."""
     lock_timeout: float = 0.0
+    again: str = ""
+    """The command line that continues it."""
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
     dry_run: bool = False
@@ -135,7 +139,7 @@ async def run(
     request: PublishRequest,
     *,
     observe: Callable[[Event], None],
-    approve: Callable[[Plan, Mapping[str, Registry]], bool],
+    approve: Approve,
     note_recovery: Callable[[Recovery], None],
     control: RunControl,
 ) -> RunState:
@@ -157,6 +161,7 @@ async def run(
         command=f"{request.command} --dry-run" if request.dry_run else request.command,
         observe=observe,
         note_recovery=note_recovery,
+        control=control,
         runs_in=request.runs_in,
     )
     async with frame as this, http_client(max(POOL_SIZE, wanted or 0)) as client:
@@ -167,11 +172,11 @@ async def run(
         torn = torn_run(this.home)
         earlier = None if request.resume is None else run_to_resume(this.home, request.resume)
         request = with_what_was_asked(request, earlier)
-        observe(StageStarted(stage=Stage.PREFLIGHT))
+        this.observe(StageStarted(stage=Stage.PREFLIGHT))
         place = Place(workspace=this.workspace, home=this.home, changed=this.changed)
         prepared = await prepare(request, place, client, earlier)
         stop_at_errors(prepared.problems)
-        _require_approval(prepared, approve)
+        await _require_approval(prepared, approve)
         take_over(prepared.resumed, this.folder)
         keep = request.state is not None and not request.dry_run
         copy = request.state / "runs" / this.run if request.state and keep else None
@@ -188,6 +193,9 @@ async def run(
             run = _run(request, this, client, prepared, record, control, copy)
             if await _stages(run):
                 await (_withhold(run) if request.dry_run else _send(run))
+        if record.state.ok and not request.dry_run:
+            last = request.config.journal.keep_runs
+            await asyncio.to_thread(retention.tidy, this.home, last, state=request.state)
     return record.state
 
 
@@ -228,10 +236,8 @@ def _receipts_at_the_end(
             receipts.write(request.receipts, journal.read(path).events, addresses)
 
 
-def _require_approval(
-    prepared: Prepared, approve: Callable[[Plan, Mapping[str, Registry]], bool]
-) -> None:
-    if prepared.plan.releases and not approve(prepared.plan, prepared.registries):
+async def _require_approval(prepared: Prepared, approve: Approve) -> None:
+    if prepared.plan.releases and not await approve(prepared.plan, prepared.registries):
         raise Interrupted("nothing was published", hint="add `--yes` to go on without asking")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from releasekit.publish import PublishRequest
 
 SNAPSHOT_TAG = "snapshot"
-_WORDS = ("words", "reason", "hint")
+_WORDS = ("words", "reason", "hint", "again")
 
 
 def choose(
