@@ -95,7 +95,9 @@ class ChildFailed(ReleaseKitError):
         message = f"`{' '.join(argv)}` ended with {how}"
         super().__init__(
             f"{message}\n{tail}" if tail else message,
-            hint=f"the whole output is in `{log}`" if log else None,
+            hint=f"the whole output is in `{log}`"
+            if log
+            else "run it yourself to see what it says",
         )
         self.returncode = returncode
 

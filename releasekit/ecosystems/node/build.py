@@ -20,7 +20,7 @@ from releasekit.ecosystems import Built
 from releasekit.ecosystems.node import package_json, tools
 from releasekit.ecosystems.node.tarball import NEEDS_NODE, file_name
 from releasekit.ecosystems.node.tools import Dialect
-from releasekit.errors import ReleaseKitError, UnreadableArtifact
+from releasekit.errors import OddTool, ReleaseKitError
 from releasekit.manifest import read_json, read_text, table
 from releasekit.model import EdgeKind, Order
 
@@ -201,9 +201,10 @@ class _Batch:
                     where = ["--filename", str(folder / "package.tgz")]
                 case _:
                     where = ["--pack-destination", str(folder)]
+            argv = [*self.program, "pack", *where]
             try:
                 await self.request.keepers.run(
-                    [*self.program, "pack", *where],
+                    argv,
                     cwd=self._folder_of(package),
                     env=self.environ,
                     log=self.request.logs[package.id],
@@ -211,9 +212,7 @@ class _Batch:
                 )
                 packed = list(folder.glob("*.tgz"))
                 if len(packed) != 1:
-                    raise UnreadableArtifact(
-                        file=folder, problem=f"it holds {len(packed)} tarballs"
-                    )
+                    raise OddTool(argv=argv, problem=f"it left {len(packed)} tarballs, not one")
                 built = self._handed_over(package, packed[0])
             except ReleaseKitError as error:
                 built = Built(package=package.id, error=error.message, hint=error.hint)
