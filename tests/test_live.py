@@ -481,6 +481,20 @@ def test_a_failure_a_rate_limit_and_what_they_keep_back(stage: Stage) -> None:
     assert stage.state.by_outcome(Outcome.BLOCKED)[0].blocked_by == "pypi:acme-b"
 
 
+def test_a_failed_build_is_told_while_others_are_still_at_work(stuck: Stage) -> None:
+    (stuck.root / "b" / "stuck.py").write_text("raise RuntimeError('broken on purpose')\n")
+    with stuck.publish() as terminal:
+        terminal.until_shown("✗ pypi:acme-b 1  failed", "1 failed")
+        terminal.until(lambda: in_row(terminal, "acme-a", "building"))
+        assert not in_row(terminal, "acme-b", "building")
+        terminal.press("l")
+        terminal.until_shown("acme-b.log", "broken on purpose")
+        terminal.press("q")
+        assert terminal.end() == 3
+        assert "broken on purpose" in terminal.text
+    assert stuck.state.releases["pypi:acme-b"].outcome is Outcome.FAILED
+
+
 def test_a_build_shows_the_same_view_and_q_ends_it(stuck: Stage) -> None:
     argv = [sys.executable, "-m", "releasekit", "build"]
     with Terminal(argv, stuck.root) as terminal:
