@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import embedded, journal
+from releasekit.access import TRUSTED
+from releasekit.config import Attestations
 from releasekit.ecosystems import Trial, TrialRequest, Verdict, all_ecosystems
 from releasekit.embedded.behaviour import Behaviour
 from releasekit.errors import NotEmbedded, NothingToPublish, ReleaseKitError, ToolMissing
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from releasekit.events import Artifact, ReleaseState, RunState
     from releasekit.model import Package, Workspace
     from releasekit.plan import Plan
+    from releasekit.publish import Approve
     from releasekit.publish.selection import Selection
 
 TRIAL_TIMEOUT = 600.0
@@ -178,19 +181,18 @@ def request_for(
         config=config,
         registries=running,
         environ={},
+        allow_dirty=True,
         lock_timeout=lock_timeout,
         command="rehearse",
         runs_in=rehearsal.folder,
     )
 
 
-def approval(
-    running: Mapping[str, RegistrySettings],
-) -> Callable[[Plan, Mapping[str, Registry]], bool]:
+def approval(running: Mapping[str, RegistrySettings]) -> Approve:
     """The last look before a rehearsal begins: every address is one of the embedded registries'."""
     embedded_ones = {settings.upload_url or settings.url for settings in running.values()}
 
-    def approve(plan: Plan, chosen: Mapping[str, Registry]) -> bool:
+    async def approve(plan: Plan, chosen: Mapping[str, Registry]) -> bool:
         for release in plan.releases:
             address = chosen[release.package].address
             if address not in embedded_ones:
@@ -302,7 +304,7 @@ def _recorded(folder: Path) -> _Record:
     return record
 
 
-def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
+async def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
     """What a real publish would do otherwise, as far as this machine alone can tell."""
     request = PublishRequest(root=rehearsal.found.root, config=rehearsal.config)
     by_id = {package.id: package for package in rehearsal.packages}
@@ -312,30 +314,26 @@ def differences(rehearsal: Rehearsal) -> tuple[str, ...]:
         return (f"it would stop before it begins: {error.message}",)
     groups: dict[tuple[str, str, str], list[Package]] = {}
     for package, registry in chosen.items():
-        key = (registry.name, registry.address, _credential(registry))
+        source = await registry.credential_source()
+        key = (registry.name, registry.address, source or "")
         groups.setdefault(key, []).append(by_id[package])
     told = []
-    for (name, address, credential), packages in groups.items():
+    for (name, address, source), packages in groups.items():
+        credential = f"with the credential from {source}" if source else "without a credential"
+        if source == TRUSTED:
+            credential = "by trusted publishing"
         told.append(f"{_count(packages)} would go to {name}, {address}, {credential}")
         if name == "pypi" and len(packages) > NEW_PROJECTS_A_DAY:
             told.append(
                 f"{name} may take no more than {NEW_PROJECTS_A_DAY} new projects a day;"
                 " it was not asked which of them it knows"
             )
+    wishes = (settings.attestations for settings in rehearsal.config.registries.values())
+    if any(wish is not Attestations.NEVER for wish in wishes):
+        told.append("what the configuration asks to be signed would be: a rehearsal signs nothing")
     told.append("versions that a registry holds already would be left alone; none was asked")
     return tuple(told)
 
 
 def _count(packages: list[Package]) -> str:
     return packages[0].id if len(packages) == 1 else f"{len(packages)} packages"
-
-
-def _credential(registry: Registry) -> str:
-    access = getattr(registry, "access", None)
-    if getattr(access, "found", None) is not None:
-        return f"with the credential from {access.found.source}"  # type: ignore[union-attr]
-    if getattr(access, "minter", None) is not None:
-        return "by trusted publishing"
-    if getattr(access, "search", None) is not None:
-        return "with a credential of the keyring, if it holds one: no other was found"
-    return "but no credential was found"

@@ -345,35 +345,44 @@ def test_workspaces_of_other_node_tools_are_rehearsed_too(
             },
         ),
     )
-    result = releasekit("rehearse", "--package", "@acme/base", cwd=commit(root))
+    result = releasekit("rehearse", "--package", "@acme/app", "--output", "json", cwd=commit(root))
     assert result.code == 0, result.out + result.err
-    assert "1 of 1 packages are fine" in result.out
-    result = releasekit("rehearse", "--package", "@acme/app", "--output", "json", cwd=root)
-    assert set(verdicts(result)) == {"npm:@acme/app", "npm:@acme/base"}
+    found = {package: verdict for package, (verdict, _) in verdicts(result).items()}
+    assert found == {"npm:@acme/app": "ok", "npm:@acme/base": "ok"}
 
 
-def test_excluding_a_package_leaves_out_what_needs_it(
-    releasekit: ReleaseKit, tmp_path: Path
-) -> None:
-    write_sample(tmp_path / "repo", node={})
-    result = releasekit(
-        "rehearse", "--exclude", "acme-models", "--output", "json", cwd=tmp_path / "repo"
-    )
-    assert result.code == 0, result.err
-    assert set(verdicts(result)) == {"pypi:acme-text"}
+def bin_without_node(folder: Path) -> dict[str, str]:
+    folder.mkdir()
+    for name in ("uv", "git", "python3"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    return {"PATH": str(folder)}
 
 
 def test_without_node_the_python_part_goes_on_and_the_rest_is_not_fine(
     releasekit: ReleaseKit, tmp_path: Path
 ) -> None:
     write_sample(tmp_path / "repo")
-    (tmp_path / "bin").mkdir()
-    for name in ("uv", "git", "python3"):
-        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
-    result = releasekit("rehearse", cwd=tmp_path / "repo", env={"PATH": str(tmp_path / "bin")})
+    # Excluding a package leaves out what needs it.
+    arguments = ("rehearse", "--exclude", "acme-models", "--output", "json")
+    env = bin_without_node(tmp_path / "bin")
+    result = releasekit(*arguments, cwd=tmp_path / "repo", env=env)
     assert result.code == 1
     assert "2 npm packages are left out: `node` is not on this machine" in result.err
-    assert "3 of 5 packages are fine" in result.out
+    assert {package: verdict for package, (verdict, _) in verdicts(result).items()} == {
+        "pypi:acme-text": "ok",
+        "npm:@acme/cli": "not published",
+        "npm:@acme/parser": "not published",
+    }
+
+
+def test_without_node_there_is_nothing_to_rehearse_of_a_node_workspace(
+    releasekit: ReleaseKit, tmp_path: Path
+) -> None:
+    write_sample(tmp_path / "repo", python={})
+    env = bin_without_node(tmp_path / "bin")
+    result = releasekit("rehearse", cwd=tmp_path / "repo", env=env)
+    assert result.code == 1
+    assert "install Node.js and npm" in result.err
 
 
 def start_kept(root: Path, tmp: Path) -> tuple[subprocess.Popen[str], str]:

@@ -111,7 +111,8 @@ def rehearse_and_show(
                 judged = asyncio.run(
                     until_signal(verb.try_all(rehearsal, state, running, _teller(shell, rehearsal)))
                 )
-            _sum_up(shell, judged, verb.differences(rehearsal) if would_publish else ())
+            told = asyncio.run(until_signal(verb.differences(rehearsal))) if would_publish else ()
+            _sum_up(shell, judged, told)
             if keep:
                 _keep_up(shell, running, folder)
             elif would_publish and not all(one.ok for one in judged):

@@ -42,9 +42,7 @@ jobs:
           name: release-state
           path: ${{{{ runner.temp }}}}/release-state
         continue-on-error: true # the first attempt has none
-      - run: >-
-          exec releasekit publish --yes
-          --state "$RUNNER_TEMP/release-state" --receipts "$RUNNER_TEMP/release-state/receipts.json"
+      - run: exec releasekit publish --yes --state "$RUNNER_TEMP/release-state"
       - uses: actions/upload-artifact@v4
         if: always() # above all when it failed: "Re-run failed jobs" continues from it
         with:
