@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from releasekit import embedded
+from releasekit import embedded, journal
 from tests.monorepos import (
     NEEDS,
     VERSION,
@@ -161,9 +161,9 @@ def test_twelve_python_packages_of_a_uv_workspace(
     root = committed(tmp_path / "repo", python_files("alpha"))
     published(releasekit, root, build_backends, pypi_option(pypi))
     assert_order(stored_in_index(tmp_path / "pypi-registry/packages", "alpha"))
-    built = {
-        file.name for file in root.glob(".git/releasekit/runs/*/artifacts/*/*") if file.is_file()
-    }
+    [file] = root.glob(".git/releasekit/runs/*/journal.jsonl")
+    releases = journal.read_state(file).releases.values()
+    built = {artifact.file for release in releases for artifact in release.artifacts}
     assert {name for letter in NEEDS for name in served(pypi, f"alpha-{letter}")} == built
     assert_python_installs(tmp_path, pypi, "alpha")
 
