@@ -415,10 +415,12 @@ def test_a_terminal_that_dies_ends_no_run_that_ignores_the_hangup(stage: Stage) 
     assert "5 published" in stage.log
 
 
-def test_a_reader_that_reads_nothing_holds_no_run(stage: Stage) -> None:
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_reader_that_reads_nothing_holds_no_run(stage: Stage, *, blocking: bool) -> None:
     """As a pager that waits for a key: the pipe is full long before the end."""
     stage.allow()
     reading, writing = os.pipe()
+    os.set_blocking(writing, blocking)
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     argv = [*stage.command, "--output", "json"]
     child = subprocess.Popen(argv, cwd=stage.root, stdout=writing, stdin=subprocess.DEVNULL)

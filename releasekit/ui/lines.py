@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import threading
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,9 @@ class Lines:
     def _write(self, fd: int, data: bytes) -> None:
         try:
             while data:
-                data = data[os.write(fd, data) :]
+                try:
+                    data = data[os.write(fd, data) :]
+                except BlockingIOError:  # whoever started us left it so
+                    select.select([], [fd], [])
         except OSError:  # a reader who left (`| head`), a terminal that is gone
             self._gone.add(fd)
