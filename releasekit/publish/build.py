@@ -27,7 +27,7 @@ from releasekit.events import (
 from releasekit.workers import Slots, width_of_machine
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping
 
     from releasekit.config import Config
     from releasekit.lock import Held
@@ -88,7 +88,7 @@ async def build_all(builds: Builds) -> bool:
         shown = ", ".join(written[:5]) + (", …" if len(written) > 5 else "")  # noqa: PLR2004
         builds.emit(Noted(message=f"the builds left files in the repository: {shown}"))
     if run.failed:
-        end_all(builds, run.failed)
+        _cancel_others(builds, run.failed)
     return not run.failed
 
 
@@ -207,6 +207,8 @@ class _Running:
         if built.error is not None:
             self.failed[built.package] = (built.error, built.hint)
             self.slots.stop()
+            # At once: what is being built beside it may take a while.
+            self.builds.emit(_failure(built.package, built.error, built.hint))
             return
         artifacts = tuple(read_artifact(file) for file in built.files if not is_attestation(file))
         self.builds.emit(BuildFinished(package=built.package, artifacts=artifacts))
@@ -241,20 +243,19 @@ def _scratch(home: Path) -> Iterator[Path]:
 
 
 def end_all(builds: Builds, failed: Mapping[str, tuple[str, str | None]]) -> None:
+    for package, (reason, hint) in failed.items():
+        builds.emit(_failure(package, reason, hint))
+    _cancel_others(builds, failed)
+
+
+def _failure(package: str, reason: str, hint: str | None) -> ReleaseEnded:
+    return ReleaseEnded(package=package, outcome=Outcome.FAILED, reason=reason, hint=hint)
+
+
+def _cancel_others(builds: Builds, failed: Container[str]) -> None:
     for package in builds.packages:
-        if package.id in failed:
-            reason, hint = failed[package.id]
-            builds.emit(
-                ReleaseEnded(package=package.id, outcome=Outcome.FAILED, reason=reason, hint=hint)
-            )
-        else:
-            builds.emit(
-                ReleaseEnded(
-                    package=package.id,
-                    outcome=Outcome.CANCELLED,
-                    reason=NOT_YET,
-                )
-            )
+        if package.id not in failed:
+            builds.emit(ReleaseEnded(package=package.id, outcome=Outcome.CANCELLED, reason=NOT_YET))
 
 
 def read_artifact(file: Path) -> Artifact:
