@@ -59,6 +59,8 @@ def main() -> None:
         _end(SystemRefused(error), shell)
     except Exception as error:  # noqa: BLE001 - a bug of ours, said in a person's words
         _end(_bug(error), shell)
+    finally:
+        early.ignore()
 
 
 def _end(error: ReleaseKitError, shell: Shell) -> NoReturn:

@@ -43,6 +43,7 @@ VARIABLE = "SIGSTORE_ID_TOKEN"
 SIGN_WITHIN = 60.0
 # Fulcio's certificates live for ten minutes; one serves all files until then.
 _CERTIFICATE_SECONDS = 480.0
+_LONGEST_WORDS = 300
 _NEEDED = ("pypi_attestations", "sigstore")
 
 
@@ -74,6 +75,13 @@ class Signing:
         """What the registry cannot know: whether this machine can sign at all."""
         if any(importlib.util.find_spec(name) is None for name in _NEEDED):
             raise SignerMissing(registry=registry, required=self.required)
+        if self.trust_config is not None and not self.trust_config.is_file():
+            raise SigningRefused(
+                what=f"the files for `{registry}`",
+                problem=f"`{self.trust_config}` is not a file",
+                hint="name the file in `trust-config`, from the root of the repository",
+                required=self.required,
+            )
         if not self.is_offered:
             raise SigningRefused(
                 what=f"the files for `{registry}`",
@@ -203,8 +211,11 @@ class Signer:
 
 
 def _words(error: BaseException) -> str:
-    """Some of Sigstore's errors say nothing themselves."""
-    said: BaseException | None = error
-    while said is not None and not str(said):
-        said = said.__cause__ or said.__context__
-    return f"{type(error).__name__}: {said or 'no reason given'}"
+    """With what lies below: some of Sigstore's errors say little or nothing themselves."""
+    said = [type(error).__name__]
+    below: BaseException | None = error
+    while below is not None:
+        if (text := str(below)) and text not in said:
+            said.append(text[:_LONGEST_WORDS])
+        below = below.__cause__
+    return ": ".join(said)

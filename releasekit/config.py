@@ -222,6 +222,15 @@ class InspectSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalSettings:
+    """What is kept of runs that are over."""
+
+    keep_runs: int = _option(
+        "How many finished runs keep their journal and logs.", "50", _at_least_one, 50
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     roots: tuple[str, ...] = _option(
         "Folders to look for workspaces in. Default: those a person would find.",
@@ -244,6 +253,7 @@ class Config:
     pins: PinSettings = field(default_factory=PinSettings)
     build: BuildSettings = field(default_factory=BuildSettings)
     inspect: InspectSettings = field(default_factory=InspectSettings)
+    journal: JournalSettings = field(default_factory=JournalSettings)
     registries: Mapping[str, RegistrySettings] = field(default_factory=dict)
     packages: Mapping[str, PackageSettings] = field(default_factory=dict)
 

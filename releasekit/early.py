@@ -5,8 +5,10 @@ Imported before everything else, so it imports next to nothing.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
+from collections.abc import Iterator  # noqa: TC003 - `typing` takes longer than the rest
 
 STEERED = frozenset({"publish", "build", "rehearse", "demo"})
 _NUMBERS = (signal.SIGUSR1, signal.SIGUSR2)
@@ -23,6 +25,24 @@ def remember() -> None:
 def remember_if_steered() -> None:
     if not STEERED.isdisjoint(sys.argv[1:]):
         remember()
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Handlers may go inside: what comes meanwhile is remembered instead of killing."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _NUMBERS)
+    try:
+        yield
+    finally:
+        remember()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore() -> None:
+    """The last step: an interpreter that ends brings the default back."""
+    for number in _NUMBERS:
+        if signal.getsignal(number) is not signal.SIG_DFL:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def take() -> tuple[int, ...]:

@@ -7,10 +7,12 @@ ReleaseKitError                 exit 1
 ├── JobTimedOut, JobCancelled   how an attempt of the scheduler can end without an error of its own
 ├── DoNotRetry                  what a job raises, or lets its errors inherit: no other attempt
 │   └── UploadRefused, NotAuthorised, QuotaReached, OtherBytes, NeverVisible,
-│       TrustedPublishingRefused
+│       TrustedPublishingRefused, JournalNotWritten
 ├── RetryAt                     another attempt, but not before a time
 │   └── RateLimited, ReadsLimited
 ├── TransientRefusal, LostUpload, TrustedPublishingFailed, PreflightFailed
+├── NothingRunning, NotListening, NoAnswer, WishRefused
+├── DamagedJournal              ─ ForeignJournal
 ├── UsageError                  exit 2: the command line, the configuration or a manifest is wrong
 │   ├── CyclicGraph, DuplicatePackage, BadSetting
 │   ├── UnknownPackage, AmbiguousPackage, OptionNeedsPackage, UnknownGroup
@@ -34,7 +36,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +66,10 @@ class Locked(ReleaseKitError):
 
 class NeedsRecovery(ReleaseKitError):
     pass
+
+
+class DoNotRetry(ReleaseKitError):
+    """Another attempt cannot help."""
 
 
 # Child processes
@@ -208,13 +214,72 @@ class ForeignEvent(ReleaseKitError):
         super().__init__(f"not an event that this releasekit knows: {problem}")
 
 
+_WITHOUT_IT = (
+    "it may tell of sent files: `releasekit publish --fresh` goes on without it; a version that is "
+    "then only partly on its registry needs a new one"
+)
+
+
 class DamagedJournal(ReleaseKitError):
     def __init__(self, *, path: Path, line: int, problem: str) -> None:
         super().__init__(
             f"{path}:{line}: the journal was changed or damaged: {problem}",
-            hint="it may tell of sent files: `releasekit publish --fresh` goes on without it; a "
-            "version that is then only partly on its registry needs a new one",
+            hint=_WITHOUT_IT,
         )
+
+
+class ForeignJournal(DamagedJournal):
+    def __init__(self, *, path: Path, line: int, writer: str | None) -> None:
+        by = f"releasekit {writer}" if writer else "another releasekit"
+        ReleaseKitError.__init__(
+            self,
+            f"{path}:{line}: written by {by}, and this one cannot read it",
+            hint=f"continue with {by}; {_WITHOUT_IT}",
+        )
+
+
+class JournalNotWritten(DoNotRetry):
+    """Not one byte is sent that the journal does not tell of."""
+
+    def __init__(self, *, path: Path, reason: str) -> None:
+        super().__init__(
+            f"`{path}` cannot be written: {reason}; nothing new was started",
+            hint="make room, then run the same command again: it asks the registry for what was "
+            "in flight",
+        )
+
+
+# Steering a run from another terminal
+
+
+class NothingRunning(ReleaseKitError):
+    def __init__(self) -> None:
+        super().__init__(
+            "no release is running here",
+            hint="`releasekit status` shows the last one and the command that continues it; "
+            "`-C DIR` looks at another repository",
+        )
+
+
+class NotListening(ReleaseKitError):
+    def __init__(self, *, holder: str, reason: str) -> None:
+        super().__init__(
+            f"{holder} is running here, but does not listen: {reason}",
+            hint="try again in a moment; a recovery or a cleaning cannot be steered",
+        )
+
+
+class NoAnswer(ReleaseKitError):
+    def __init__(self, *, holder: str) -> None:
+        super().__init__(
+            f"{holder} is running here, but does not answer",
+            hint="if it was stopped by Ctrl-Z, `fg` in its terminal or `kill -CONT` wakes it",
+        )
+
+
+class WishRefused(ReleaseKitError):
+    def __init__(self, *, message: str) -> None:
+        super().__init__(message, hint="`releasekit cancel` ends it; `releasekit status` shows it")
 
 
 # The command line
@@ -256,7 +321,68 @@ class TagNeeded(UsageError):
     def __init__(self, *, name: str, version: str) -> None:
         super().__init__(
             f"{name} {version} is a prerelease and needs a dist-tag of its own",
-            hint='set `"publishConfig": {"tag": "next"}` in its package.json',
+            hint='add `--tag next`, or set `"publishConfig": {"tag": "next"}` in its package.json',
+        )
+
+
+class LatestWouldFall(UsageError):
+    def __init__(self, *, name: str, version: str, highest: str) -> None:
+        super().__init__(
+            f"{name} {version} would become `latest`, below {highest} on the registry",
+            hint="add `--tag NAME` for an older line, or `--tag latest` if that is meant",
+        )
+
+
+class BadDistTag(UsageError):
+    def __init__(self, *, tag: str, problem: str) -> None:
+        super().__init__(
+            f"`{tag}` is no dist-tag: {problem}", hint="a dist-tag is a word, such as `next`"
+        )
+
+
+class NotRestrictable(UsageError):
+    def __init__(self, *, name: str) -> None:
+        super().__init__(
+            f"{name} has no scope, and npm restricts only packages with one",
+            hint="leave `--access restricted` out for it, or name it `@scope/name`",
+        )
+
+
+class VersionWithdrawn(UsageError):
+    def __init__(self, *, name: str, version: str) -> None:
+        super().__init__(
+            f"{name} {version} was published and withdrawn; the registry never takes it again",
+            hint="release a new version",
+        )
+
+
+class BadSnapshotId(UsageError):
+    def __init__(self, *, snapshot: str, problem: str, hint: str) -> None:
+        super().__init__(f"`--snapshot {snapshot}`: {problem}", hint=hint)
+
+
+class BadVersion(UsageError):
+    def __init__(self, *, version: str, problem: str) -> None:
+        super().__init__(
+            f"`{version}` is not a version: {problem}", hint="correct it in the manifest"
+        )
+
+
+class OtherSnapshot(UsageError):
+    def __init__(self, *, run: str, snapshot: str | None) -> None:
+        what = f"publishes the snapshot {snapshot}" if snapshot else "publishes no snapshot"
+        super().__init__(
+            f"run {run} {what}, not the one after `--snapshot`",
+            hint="leave `--snapshot` out: `--resume` takes the versions of the run; or leave "
+            "`--resume` out to publish another snapshot",
+        )
+
+
+class DryRunWithReceipts(UsageError):
+    def __init__(self) -> None:
+        super().__init__(
+            "a dry run publishes nothing, so there are no receipts to write",
+            hint="leave out `--dry-run` or `--receipts`",
         )
 
 
@@ -395,6 +521,8 @@ class LockHeld(Locked):
             hint="wait for it with `--lock-timeout SECONDS`, or look at it with "
             "`releasekit status`",
         )
+        self.lock = lock
+        self.holder = holder
 
 
 class LockUnavailable(ReleaseKitError):
@@ -623,10 +751,6 @@ class JobCancelled(ReleaseKitError):
         super().__init__(f"the work on `{name}` cancelled itself")
 
 
-class DoNotRetry(ReleaseKitError):
-    """Another attempt cannot help."""
-
-
 class TrustedPublishingFailed(ReleaseKitError):
     def __init__(self, *, step: str, problem: str) -> None:
         super().__init__(
@@ -823,11 +947,15 @@ class KeptArtifactChanged(ReleaseKitError):
 
 
 class CredentialRefused(ReleaseKitError):
-    def __init__(self, *, registry: str, credential: str, words: str) -> None:
+    def __init__(
+        self, *, registry: str, credential: str, words: str, anonymous: bool = False
+    ) -> None:
         super().__init__(
             f"`{registry}` does not know the credential from {credential}: {words}",
             hint=f"make a new token for `{registry}` and put it where the old one was",
         )
+        self.anonymous = anonymous
+        """It was not refused: the registry only knows nobody by it."""
 
 
 class ReadsLimited(RetryAt):
@@ -920,15 +1048,63 @@ class UnknownGroup(UsageError):
         )
 
 
+class Told(Protocol):
+    """A problem as far as a message needs it."""
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def hint(self) -> str | None: ...
+
+    @property
+    def package(self) -> str | None: ...
+
+
 class PreflightFailed(ReleaseKitError):
     """All of them at once, each with what helps."""
 
-    def __init__(self, problems: Sequence[tuple[str, str | None]]) -> None:
-        message, hint = problems[0]
+    def __init__(self, problems: Sequence[Told]) -> None:
+        message, hint = problems[0].message, problems[0].hint
         if len(problems) > 1:
-            told = "".join(f"\n- {message}\n  hint: {hint}" for message, hint in problems)
+            told = "".join(
+                f"\n- {one.message}" + (f"\n  hint: {one.hint}" if one.hint else "")
+                for one in problems
+            )
             message, hint = f"{len(problems)} problems stand before this release:{told}", None
         super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class DirtyTree(UsageError):
+    def __init__(self, *, changed: Sequence[str], committed: bool) -> None:
+        shown = ", ".join(f"`{one}`" for one in changed[:5])
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""  # noqa: PLR2004
+        problem = "not in the commit" if committed else "not committed: there is no commit yet"
+        verb = "is" if len(changed) == 1 else "are"
+        super().__init__(
+            f"{shown}{more} {verb} {problem}: nobody could build this release again",
+            hint="commit, stash or ignore it, or add `--allow-dirty` to release what lies here",
+        )
+
+
+class NoCredential(ReleaseKitError):
+    def __init__(self, *, registry: str, packages: Sequence[str], places: str) -> None:
+        more = f" and {len(packages) - 3} more" if len(packages) > 3 else ""  # noqa: PLR2004
+        super().__init__(
+            f"there is no credential for uploads to `{registry}`: {', '.join(packages[:3])}{more}",
+            hint=f"{places}; a registry that takes uploads from anybody takes any token",
+        )
+
+
+class FirstVersionNeedsToken(ReleaseKitError):
+    def __init__(self, *, packages: Sequence[str], registry: str) -> None:
+        verb = "is" if len(packages) == 1 else "are"
+        super().__init__(
+            f"{', '.join(packages)} {verb} new on `{registry}`, which knows no trusted publisher "
+            "for a package before its first version",
+            hint="publish the first version with a token, then name the trusted publisher there",
+        )
 
 
 # Rehearsing

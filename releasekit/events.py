@@ -85,6 +85,13 @@ class RunStarted(Event):
     releases: tuple[PlannedRelease, ...]
     fresh: bool = False
     """What earlier runs have sent was given up on."""
+    again: str = ""
+    """The command line that continues it."""
+    snapshot: str | None = None
+    """The id of the snapshot that this run publishes."""
+    tag: str | None = None
+    """The npm dist-tag asked for."""
+    access: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +120,19 @@ class Noted(Event):
     kind = "noted"
     message: str
     package: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld(Event):
+    """A dry run came here: what would have been sent, and where."""
+
+    kind = "withheld"
+    package: str
+    file: str
+    size: int
+    sha256: str
+    registry: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,10 +235,13 @@ class ConcurrencyChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed(Event):
-    """A receipt: the registry served the file with our hash."""
+    """A receipt: the registry served the file with our hash.
+
+    On the disk with the end of its release, which follows at once; were it lost, the next run would
+    ask the registry again.
+    """
 
     kind = "confirmed"
-    durable = True
     package: str
     file: str
     sha256: str
@@ -240,12 +263,16 @@ class RunEnded(Event):
     kind = "run-ended"
     durable = True
     ok: bool
+    stopped: bool = False
+    """On purpose, before all was done."""
+    reason: str | None = None
+    """The error that ended it."""
 
 
 _KINDS: dict[str, type[Event]] = {
     event.kind: event
     for event in (
-        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Attested,
+        RunStarted, StageStarted, BuildStarted, BuildFinished, Noted, Found, Withheld, Attested,
         UploadSent, UploadProgressed, UploadAnswered, RetryScheduled, LaneClosed, Paused, Resumed,
         Quitting, ConcurrencyChanged, Confirmed, ReleaseEnded, RunEnded,
     )
@@ -309,6 +336,8 @@ class ReleaseState:
     """Hashes that the registry may hold."""
     confirmed: frozenset[str] = frozenset()
     """Hashes that the registry served."""
+    withheld_from: str | None = None
+    """Where a dry run would have sent it."""
     outcome: Outcome | None = None
     reason: str | None = None
     hint: str | None = None
@@ -323,6 +352,10 @@ class RunState:
     command: str | None = None
     commit: str | None = None
     fresh: bool = False
+    again: str = ""
+    snapshot: str | None = None
+    tag: str | None = None
+    access: str | None = None
     stage: Stage | None = None
     paused: bool = False
     quitting: bool = False
@@ -330,13 +363,16 @@ class RunState:
     ended_at: float | None = None
     ok: bool | None = None
     """None until the run has ended; a run without an end was killed."""
+    stopped: bool = False
+    reason: str | None = None
     releases: dict[str, ReleaseState] = field(default_factory=dict)
 
     def apply(self, event: Event) -> Self:
         match event:
             case RunStarted():
                 self.run, self.command, self.commit = event.run, event.command, event.commit
-                self.started_at, self.fresh = event.at, event.fresh
+                self.started_at, self.fresh, self.again = event.at, event.fresh, event.again
+                self.snapshot, self.tag, self.access = event.snapshot, event.tag, event.access
                 self.releases = {
                     planned.package: ReleaseState(release=planned) for planned in event.releases
                 }
@@ -350,6 +386,8 @@ class RunState:
                 self.paused = isinstance(event, Paused)
             case Quitting():
                 self.quitting = True
+            case Withheld():
+                self._change(event.package, withheld_from=event.address)
             case UploadSent():
                 sent = self.releases[event.package].sent
                 self._change(event.package, sent=sent | {event.sha256})
@@ -367,6 +405,7 @@ class RunState:
                 )
             case RunEnded():
                 self.ok, self.ended_at = event.ok, event.at
+                self.stopped, self.reason = event.stopped, event.reason
         return self
 
     def _change(self, package: str, **changes: Any) -> None:  # noqa: ANN401 - replace's own

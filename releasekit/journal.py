@@ -10,6 +10,7 @@ rests on, written after that line was on the disk: a journal that ends earlier w
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from releasekit import events
-from releasekit.errors import DamagedJournal, ForeignEvent
+from releasekit.errors import DamagedJournal, ForeignEvent, ForeignJournal, JournalNotWritten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,15 +55,25 @@ class Journal:
             self._files.append(_File(copy))
 
     def append(self, event: events.Event) -> None:
+        """Wholly or not at all: half a line would make the next one look damaged."""
         body = json.dumps(events.to_json(event), ensure_ascii=False, separators=(",", ":"))
-        self._sum = _sum(self._sum, body)
-        self._lines += 1
-        line = f'{body[:-1]},"sum":"{self._sum}"}}\n'.encode()
-        for file in self._files:
-            file.write(line)
-        if event.durable:
+        checksum, number = _sum(self._sum, body), self._lines + 1
+        line = f'{body[:-1]},"sum":"{checksum}"}}\n'.encode()
+        try:
             for file in self._files:
-                file.promise(self._lines, self._sum)
+                file.write(line)
+            if event.durable:
+                for file in self._files:
+                    file.sync()
+                for file in self._files:
+                    file.promise(number, checksum)
+        except OSError as error:
+            for file in self._files:
+                file.take_back()
+            raise JournalNotWritten(path=self.path, reason=error.strerror or str(error)) from error
+        for file in self._files:
+            file.settle()
+        self._sum, self._lines = checksum, number
 
     def close(self) -> None:
         for file in self._files:
@@ -85,20 +96,40 @@ class _File:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._lines = os.open(path, flags | os.O_APPEND, 0o600)
         self._head = os.open(path.with_name(HEAD_NAME), flags, 0o600)
+        self._size = self._written = 0
+        self._promise = self._promised = b""
         _sync_folder(path.parent)
 
     def write(self, line: bytes) -> None:
         while line:
-            line = line[os.write(self._lines, line) :]
+            count = os.write(self._lines, line)
+            self._written += count
+            line = line[count:]
+
+    def sync(self) -> None:
+        os.fsync(self._lines)
 
     def promise(self, lines: int, checksum: str) -> None:
-        os.fsync(self._lines)
-        os.pwrite(self._head, f"{lines:012d} {checksum}\n".encode(), 0)
+        self._promise = f"{lines:012d} {checksum}\n".encode()
+        os.pwrite(self._head, self._promise, 0)
+
+    def settle(self) -> None:
+        self._size, self._promised = self._written, self._promise
+
+    def take_back(self) -> None:
+        """To the last whole line. A full disk lets files shrink; one that is gone lets nothing."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._lines, self._size)
+            os.pwrite(self._head, self._promised, 0)
+            os.ftruncate(self._head, len(self._promised))
+        self._written, self._promise = self._size, self._promised
 
     def close(self) -> None:
-        os.fsync(self._lines)
-        os.close(self._lines)
-        os.close(self._head)
+        try:
+            self.sync()
+        finally:
+            os.close(self._lines)
+            os.close(self._head)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -119,11 +150,15 @@ class Replay:
 def read(path: Path) -> Replay:
     """The events of a journal; raises where a whole line is not what was written."""
     head = _read_head(path)  # before the lines: a running release writes it after them
-    *lines, rest = path.read_bytes().split(b"\n")
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except FileNotFoundError as error:
+        problem = "it is missing" + (f": {head[0]} lines were written" if head else "")
+        raise DamagedJournal(path=path, line=1, problem=problem) from error
     found: list[events.Event] = []
     checksum = _SEED
     for number, line in enumerate(lines, start=1):
-        checksum, event = _decode(path, number, line, checksum)
+        checksum, event = _decode(path, number, line, checksum, lines[0])
         found.append(event)
         if head is not None and head[0] == number and head[1] != checksum:
             raise DamagedJournal(path=path, line=number, problem="it is not the one that was kept")
@@ -131,6 +166,14 @@ def read(path: Path) -> Replay:
         problem = f"it was cut: {head[0]} lines were written"
         raise DamagedJournal(path=path, line=len(lines) + 1, problem=problem)
     return Replay(events=tuple(found), torn=bool(rest))
+
+
+def is_kept_in(folder: Path) -> bool:
+    """Whether a run left a journal here, also where somebody has removed it since."""
+    if (folder / FILE_NAME).is_file():
+        return True
+    head = folder / HEAD_NAME
+    return head.is_file() and head.stat().st_size > 0
 
 
 def read_state(path: Path) -> events.RunState:
@@ -144,22 +187,34 @@ def read_state(path: Path) -> events.RunState:
 
 def first_event(path: Path) -> events.Event | None:
     """How a journal begins, also where it is damaged further down."""
-    line, end, _ = path.read_bytes().partition(b"\n")
     try:
-        return _decode(path, 1, line, _SEED)[1] if end else None
-    except DamagedJournal:
+        with path.open("rb") as file:
+            line = file.readline()
+        return _decode(path, 1, line[:-1], _SEED, line)[1] if line.endswith(b"\n") else None
+    except (DamagedJournal, FileNotFoundError):
         return None
 
 
 def _read_head(path: Path) -> tuple[int, str] | None:
+    """None where nothing was promised yet."""
     try:
-        found = _HEAD.fullmatch(path.with_name(HEAD_NAME).read_text("ascii", "replace"))
+        text = path.with_name(HEAD_NAME).read_text("ascii", "replace")
     except FileNotFoundError:
+        # It is made before the first line.
+        if path.is_file() and b"\n" in path.read_bytes():
+            problem = f"`{HEAD_NAME}` beside it is missing"
+            raise DamagedJournal(path=path, line=1, problem=problem) from None
         return None
-    return (int(found[1]), found[2]) if found else None
+    if not text:
+        return None
+    if (found := _HEAD.fullmatch(text)) is None:
+        raise DamagedJournal(path=path, line=1, problem=f"`{HEAD_NAME}` beside it is not ours")
+    return int(found[1]), found[2]
 
 
-def _decode(path: Path, number: int, line: bytes, previous: str) -> tuple[str, events.Event]:
+def _decode(
+    path: Path, number: int, line: bytes, previous: str, first: bytes
+) -> tuple[str, events.Event]:
     try:
         text = line.decode()
         body, _, tail = text.rpartition(',"sum":"')
@@ -167,5 +222,16 @@ def _decode(path: Path, number: int, line: bytes, previous: str) -> tuple[str, e
         if tail != f'{expected}"}}':
             raise DamagedJournal(path=path, line=number, problem="its checksum does not match")
         return expected, events.from_json(json.loads(body + "}"))
-    except (UnicodeDecodeError, json.JSONDecodeError, ForeignEvent) as error:
+    except ForeignEvent as error:  # as it was written: only not by us
+        raise ForeignJournal(path=path, line=number, writer=_writer(first)) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DamagedJournal(path=path, line=number, problem=str(error)) from error
+
+
+def _writer(first: bytes) -> str | None:
+    """The version of the releasekit that a run's first line names."""
+    try:
+        named = json.loads(first).get("releasekit")
+    except (ValueError, AttributeError):
+        return None
+    return named if isinstance(named, str) else None

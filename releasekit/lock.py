@@ -74,6 +74,8 @@ class Holder:
     host: str
     since: str
     command: str
+    runs: str = ""
+    """The folder that holds the folder of its run."""
 
     def __str__(self) -> str:
         return f"`{self.command}` (process {self.pid} on {self.host}, since {self.since})"
@@ -108,13 +110,15 @@ class Held:
         self.release()
 
 
-def hold(journal: Path, *, command: str, timeout: float = 0.0, run: str | None = None) -> Held:
+def hold(
+    journal: Path, *, command: str, timeout: float = 0.0, run: str | None = None, runs: str = ""
+) -> Held:
     """Take the lock, waiting at most `timeout` seconds; `LockHeld` if someone else keeps it."""
     _prepare(journal)
     lock = _acquire(journal, max(timeout, _GRACE))
     if lock is None:
         raise LockHeld(lock=str(journal / LOCK), holder=_describe(journal), waited=timeout)
-    return _introduce(journal, lock, command=command, run=run)
+    return _introduce(journal, lock, command=command, run=run, runs=runs)
 
 
 def try_hold(journal: Path, *, command: str) -> Held | None:
@@ -176,7 +180,9 @@ def _unavailable(journal: Path, error: OSError) -> LockUnavailable:
     return kind(lock=str(journal / LOCK), reason=error.strerror or str(error))
 
 
-def _introduce(journal: Path, lock: FileLock, *, command: str, run: str | None) -> Held:
+def _introduce(
+    journal: Path, lock: FileLock, *, command: str, run: str | None, runs: str = ""
+) -> Held:
     import uuid
 
     details = Holder(
@@ -185,6 +191,7 @@ def _introduce(journal: Path, lock: FileLock, *, command: str, run: str | None) 
         host=os.uname().nodename,
         since=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
+        runs=runs,
     )
     draft = journal / f"{_HOLDER}.new"
     try:

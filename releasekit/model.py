@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from releasekit.errors import ReleaseKitError
 
 
 class Order(StrEnum):
@@ -90,9 +92,26 @@ class Problem:
     """Something that would go wrong in a release, known before anything is built."""
 
     message: str
-    hint: str
+    hint: str | None
     package: str | None = None
     severity: Severity = Severity.ERROR
+    error: ReleaseKitError | None = field(default=None, compare=False, repr=False)
+    """The error that says it, where one does: told alone, it keeps its kind and its exit code."""
+
+    @classmethod
+    def of(
+        cls,
+        error: ReleaseKitError,
+        package: str | None = None,
+        severity: Severity = Severity.ERROR,
+    ) -> Self:
+        return cls(
+            message=error.message,
+            hint=error.hint,
+            package=package,
+            severity=severity,
+            error=error,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

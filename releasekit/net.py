@@ -12,7 +12,7 @@ import ipaddress
 import random
 import time
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -44,13 +44,27 @@ _READ_AT_ONCE = 1 << 20
 _PRIVATE_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
+class _Client(httpx.AsyncClient):
+    """Holds requests back before the pool, which looks at all that wait whenever one is done."""
+
+    def __init__(self, pool_size: int) -> None:
+        super().__init__(
+            headers={"User-Agent": f"releasekit/{__version__}"},
+            limits=httpx.Limits(max_connections=pool_size, max_keepalive_connections=pool_size),
+            timeout=httpx.Timeout(connect=10.0, read=60.0, write=60.0, pool=None),
+            # One for the client and each proxy: reading all certificates takes 0.02 s.
+            verify=httpx.create_ssl_context(),
+        )
+        self._places = asyncio.Semaphore(pool_size)
+
+    async def send(self, *request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
+        async with self._places:
+            return await super().send(*request, **options)
+
+
 @contextlib.asynccontextmanager
 async def http_client(pool_size: int = POOL_SIZE) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(
-        headers={"User-Agent": f"releasekit/{__version__}"},
-        limits=httpx.Limits(max_connections=pool_size, max_keepalive_connections=pool_size),
-        timeout=httpx.Timeout(connect=10.0, read=60.0, write=60.0, pool=None),
-    ) as client:
+    async with _Client(pool_size) as client:
         yield client
 
 
@@ -134,6 +148,31 @@ def wait_of(headers: Mapping[str, str], now: float | None = None) -> float | Non
         return None
     seconds = fields.get("reset", fields.get("t", ""))
     return float(seconds) if seconds.isascii() and seconds.isdigit() else None
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+async def require_answer(client: httpx.AsyncClient, url: str) -> None:
+    """Raise where nobody answers; what an address for uploads says to this does not matter."""
+    problem = ""
+    for attempt in range(1 + MAX_RETRIES):
+        if attempt:
+            limit = BASE_DELAY * 2 ** (attempt - 1)
+            await asyncio.sleep(random.uniform(0, limit))  # noqa: S311 - jitter, not a secret
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                await client.head(url)
+        except (httpx.HTTPError, TimeoutError) as error:
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            return
+    raise RegistryUnreachable(url=url, problem=problem)
 
 
 async def request_with_retry(

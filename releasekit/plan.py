@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from releasekit.ecosystems import Presence
     from releasekit.graph import Graph
-    from releasekit.model import Workspace
+    from releasekit.model import Problem, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,12 @@ class Plan:
     already_there: tuple[PlannedRelease, ...]
     partly_there: tuple[tuple[PlannedRelease, str], ...]
     """With the files that are missing."""
+    new: frozenset[str] = frozenset()
+    """Packages of which their registry knows no version yet."""
+    snapshot: str | None = None
+    """The id of the snapshot that these releases are."""
+    warnings: tuple[Problem, ...] = ()
+    """What a person should know before saying yes."""
 
     @property
     def all_releases(self) -> tuple[PlannedRelease, ...]:
@@ -63,4 +69,5 @@ def make_plan(
         releases=tuple(releases),
         already_there=tuple(there),
         partly_there=tuple(partly),
+        new=frozenset(name for name, presence in present.items() if not presence.known),
     )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from releasekit.events import Artifact, ReleaseState, RunState
     from releasekit.model import Package, Workspace
     from releasekit.plan import Plan
+    from releasekit.publish import Approve
     from releasekit.publish.selection import Selection
 
 TRIAL_TIMEOUT = 600.0
@@ -180,19 +181,18 @@ def request_for(
         config=config,
         registries=running,
         environ={},
+        allow_dirty=True,
         lock_timeout=lock_timeout,
         command="rehearse",
         runs_in=rehearsal.folder,
     )
 
 
-def approval(
-    running: Mapping[str, RegistrySettings],
-) -> Callable[[Plan, Mapping[str, Registry]], bool]:
+def approval(running: Mapping[str, RegistrySettings]) -> Approve:
     """The last look before a rehearsal begins: every address is one of the embedded registries'."""
     embedded_ones = {settings.upload_url or settings.url for settings in running.values()}
 
-    def approve(plan: Plan, chosen: Mapping[str, Registry]) -> bool:
+    async def approve(plan: Plan, chosen: Mapping[str, Registry]) -> bool:
         for release in plan.releases:
             address = chosen[release.package].address
             if address not in embedded_ones:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,12 @@ CREDENTIALS = (
     "ACTIONS_ID_TOKEN_REQUEST_URL",
     "GITHUB_ACTIONS",
     "GITHUB_TOKEN",
+    "GITLAB_CI",
     "NODE_AUTH_TOKEN",
     "NPM_ID_TOKEN",
     "NPM_TOKEN",
     "PYPI_ID_TOKEN",
+    "SIGSTORE_ID_TOKEN",
     "TESTPYPI_ID_TOKEN",
     "TWINE_PASSWORD",
     "TWINE_REPOSITORY",
@@ -74,6 +77,16 @@ def open_environment() -> Iterator[dict[str, str]]:
 @pytest.fixture(autouse=True)
 def no_secret_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_hidden", {})
+
+
+@pytest.fixture
+def utc() -> Iterator[None]:
+    """Times of the day are the same on every machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @dataclass(frozen=True)

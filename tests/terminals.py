@@ -36,6 +36,7 @@ class Terminal:
     ) -> None:
         self.raw = ""
         """All that was ever written."""
+        self.emulates = True
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.Stream(self.screen)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -141,7 +142,8 @@ class Terminal:
             return False
         text = self._decoder.decode(data)
         self.raw += text
-        self._stream.feed(text)
+        if self.emulates:
+            self._stream.feed(text)
         return bool(data)
 
 

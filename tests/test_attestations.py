@@ -168,7 +168,7 @@ def test_nothing_is_uploaded_where_signing_fails(
     assert {one["outcome"] for one in ended.values()} <= {"failed", "cancelled"}
     reasons = " ".join(str(one["reason"]) for one in ended.values())
     assert "signing `acme_" in reasons
-    assert "503" in reasons
+    assert "503" in reasons, reasons
 
 
 def test_a_resumed_run_sends_the_same_bytes_and_signs_only_what_it_sends(
@@ -249,6 +249,7 @@ def test_an_attestation_that_comes_from_the_build_is_sent_if_it_is_about_the_fil
         assert result.code == 1
         assert server.bodies == []
         assert "does not attest to the file beside it" in result.out
+        assert sigstore.entries == []
 
 
 def test_without_an_identity_nothing_is_even_built(
@@ -260,6 +261,16 @@ def test_without_an_identity_nothing_is_even_built(
     assert "`permissions: id-token: write`" in result.err
     assert "build-started" not in result.out
     assert server.steps == []
+
+
+def test_a_trust_config_that_is_not_there_is_told_before_the_build(
+    releasekit: ReleaseKit, root: Path, server: TrustingRegistry
+) -> None:
+    (root / "sigstore.json").unlink()
+    result = publish(releasekit, root, server.environ)
+    assert result.code == 1
+    assert "sigstore.json` is not a file" in result.err
+    assert "build-started" not in result.out
 
 
 def test_gitlabs_identity_is_a_variable(
@@ -300,11 +311,14 @@ async def test_a_run_that_is_quit_before_it_signs_leaves_nothing_in_the_log(
         if isinstance(event, StageStarted) and event.stage is Stage.INSPECT:
             control.quit()
 
+    async def approve(*_: object) -> bool:
+        return True
+
     request = PublishRequest(
         root=root, config=config.load(root), environ=server.environ | {"HOME": ""}
     )
     state = await run(
-        request, observe=observe, approve=lambda *_: True, note_recovery=lambda _: None,
+        request, observe=observe, approve=approve, note_recovery=lambda _: None,
         control=control,
     )  # fmt: skip
     assert not state.ok

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import ReleaseKit
 
-COMMANDS = ("init", "publish", "demo", "discover", "graph", "recover", "status")
+COMMANDS = ("init", "check", "publish", "demo", "discover", "graph", "recover", "status")
 
 
 def test_version(releasekit: ReleaseKit) -> None:

@@ -98,7 +98,8 @@ def test_a_key_like_no_other_gets_the_list_of_keys(tmp_path: Path) -> None:
     write(tmp_path, "zzz = 1\n")
     with pytest.raises(UnknownKey) as caught:
         config.load(tmp_path)
-    keys = "`roots`, `exclude`, `groups`, `pins`, `build`, `inspect`, `registries`, `packages`"
+    keys = "`roots`, `exclude`, `groups`, `pins`, `build`, `inspect`, `journal`, "
+    keys += "`registries`, `packages`"
     assert caught.value.hint == f"the keys here are {keys}"
 
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
-from typing import get_type_hints
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -24,6 +27,10 @@ from releasekit.events import (
     UploadSent,
     fold,
 )
+from releasekit.model import Check, Severity
+
+if TYPE_CHECKING:
+    from enum import StrEnum
 
 ARTIFACT = Artifact(file="a-1.whl", size=3, sha256="aa", sha512="bb")
 STARTED = RunStarted(
@@ -116,3 +123,31 @@ def test_what_is_not_an_event_of_ours_is_refused(body: dict[str, object]) -> Non
 def test_a_field_of_a_later_release_is_passed_over() -> None:
     event = events.from_json({"v": 1, "event": "run-ended", "ok": True, "at": 1.0, "mood": "good"})
     assert event == RunEnded(ok=True, at=1.0)
+
+
+def documented() -> dict[str, str]:
+    """Kinds of docs/events.md, each with its row; one row may name several."""
+    text = (Path(__file__).parent.parent / "docs" / "events.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    return {kind: row[2] for row in rows for kind in re.findall(r"`([^`]+)`", row[1])}
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.kind))
+def test_the_document_names_every_event_and_field(kind: type[Event]) -> None:
+    """What stands in backticks is a name; a list of records names theirs as well."""
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", documented()[kind.kind]))))
+    expected = {option.name for option in fields(kind)} - {"at"}
+    for record, holder in ((Artifact, "artifacts"), (PlannedRelease, "releases")):
+        if holder in expected:
+            expected |= {option.name for option in fields(record)}
+    assert named == expected
+
+
+@pytest.mark.parametrize("words", [Stage, Outcome, Severity, Check], ids=lambda kind: kind.__name__)
+def test_the_document_names_every_word_of_a_closed_list(words: type[StrEnum]) -> None:
+    text = " ".join(documented().values())
+    assert all(re.search(rf"\b{word}\b", text) for word in words)
+
+
+def test_the_document_names_no_event_that_is_gone() -> None:
+    assert set(documented()) == {kind.kind for kind in kinds()}

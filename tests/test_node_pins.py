@@ -34,13 +34,20 @@ CATALOGS = {
 }
 
 
-def pin(text: str, *, policy: PinPolicy = PinPolicy.EXACT, version: str | None = None) -> str:
+def pin(
+    text: str,
+    *,
+    policy: PinPolicy = PinPolicy.EXACT,
+    snapshots: dict[str, str] | None = None,
+    version: str | None = None,
+) -> str:
     content = pinned(
         text.encode(),
         manifest="app/package.json",
         siblings=SIBLINGS,
         policy=policy,
         catalogs=CATALOGS,
+        snapshots=snapshots,
         version=version,
     )
     return content.decode()
@@ -292,3 +299,40 @@ def test_ranges_mean_what_they_mean_to_npm() -> None:
 @pytest.mark.parametrize("text", ["latest", "next", "1.2.3.4", "01.2.3", "https://x", "a || 1"])
 def test_what_is_no_range_is_told_apart(text: str) -> None:
     assert parse_range(text) is None
+
+
+@pytest.mark.parametrize("section", ["dependencies", "optionalDependencies", "peerDependencies"])
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("^1.0.0", "1.5.1-snapshot.7"),
+        ("1.5.0", "1.5.1-snapshot.7"),
+        ("*", "1.5.1-snapshot.7"),
+        ("workspace:*", "1.5.1-snapshot.7"),
+        ("workspace:^", "1.5.1-snapshot.7"),
+        ("workspace:~1.5", "1.5.1-snapshot.7"),
+        ("workspace:../foo", "1.5.1-snapshot.7"),
+        ("file:../foo", "1.5.1-snapshot.7"),
+        ("catalog:", "1.5.1-snapshot.7"),
+        ("catalog:old", "1.5.1-snapshot.7"),
+    ],
+)
+def test_a_snapshot_is_required_exactly_however_it_was_written(
+    section: str, written: str, expected: str
+) -> None:
+    snapshots = {"foo": "1.5.1-snapshot.7"}
+    manifest = json.dumps({"name": "app", "version": "1.0.0", section: {"foo": written}})
+    found = json.loads(
+        pin(manifest, policy=PinPolicy.MINIMUM, snapshots=snapshots, version="2.0.0")
+    )
+    assert found == {"name": "app", "version": "2.0.0", section: {"foo": expected}}
+
+
+def test_an_alias_means_the_snapshot_and_an_older_sibling_stays_refused() -> None:
+    snapshots = {"foo": "1.5.1-snapshot.7"}
+    for written in ("workspace:foo@*", "npm:foo@^1.0.0"):
+        manifest = json.dumps({"name": "app", "dependencies": {"other": written}})
+        found = json.loads(pin(manifest, snapshots=snapshots))
+        assert found["dependencies"] == {"other": "npm:foo@1.5.1-snapshot.7"}
+    with pytest.raises(BoundExcludesSibling):
+        pin(json.dumps({"name": "app", "dependencies": {"foo": "^2.0.0"}}), snapshots=snapshots)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from releasekit.access import Access
@@ -32,6 +33,7 @@ from tests.trusting_sigstore import TrustingSigstore, trusting_sigstore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from releasekit.config import RegistrySettings
     from tests.conftest import ReleaseKit, Result
 
 GITHUB = {
@@ -101,7 +103,10 @@ def npms_modules() -> Path:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not on this machine")
-    return Path(npm).resolve().parent.parent / "node_modules"
+    modules = Path(npm).resolve().parent.parent / "node_modules"
+    if not (modules / "@sigstore/verify").is_dir():
+        pytest.skip("this npm is too old to know provenance")
+    return modules
 
 
 def packed(folder: Path, manifest: object = MANIFEST) -> Path:
@@ -218,7 +223,7 @@ async def test_the_document_is_the_one_that_npm_would_send(
     bundles = []
     for document in (ours, theirs):
         name = "@acme/parser-1.0.0-rc.1"
-        assert set(document["_attachments"]) == {f"{name}.tgz", f"{name}.sigstore"}
+        assert list(document["_attachments"]) == [f"{name}.tgz", f"{name}.sigstore"]
         attached = document["_attachments"].pop(f"{name}.sigstore")
         assert attached["length"] == len(attached["data"])
         bundles.append((attached["content_type"], json.loads(attached["data"])))
@@ -376,6 +381,25 @@ def test_a_private_repository_goes_without_and_stops_where_it_must_not(
     assert sigstore.identities == []
 
 
+def test_one_package_that_is_refused_keeps_all_out_of_the_log(
+    releasekit: ReleaseKit, root: Path, server: TrustingRegistry, sigstore: TrustingSigstore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    mint = server._mint
+
+    def not_for_cli(identity: str, *, audience: str, package: str) -> tuple[int, object]:
+        if package == "@acme/cli":
+            return 403, {"message": "no such publisher"}
+        return mint(identity, audience=audience, package=package)
+
+    monkeypatch.setattr(server, "_mint", not_for_cli)
+    result = publish(releasekit, root, server, "auto")
+    assert result.code == 1
+    assert "the package must exist and name this repository" in result.out
+    assert sigstore.entries == []
+    assert server.bodies == []
+
+
 def test_a_registry_without_trusted_publishing_gets_no_provenance_by_itself(
     releasekit: ReleaseKit, root: Path, server: TrustingRegistry, sigstore: TrustingSigstore
 ) -> None:
@@ -399,3 +423,30 @@ def test_all_that_npm_would_refuse_is_told_at_once_before_the_build(
     assert "npm takes provenance of public packages alone" in result.err
     assert "build-started" not in result.out
     assert server.steps == []
+
+
+def test_what_a_registry_without_provenance_refuses_goes_out_unsigned_with_the_same_bytes(
+    releasekit: ReleaseKit, root: Path, server: TrustingRegistry, sigstore: TrustingSigstore,
+    npm: RegistrySettings,
+) -> None:  # fmt: skip
+    """verdaccio 6 takes one attachment."""
+
+    def attempt(wish: str) -> Result:
+        (root / "releasekit.toml").write_text(
+            f'[registries.npm]\nurl = "{npm.url}"\ntrusted-publishing = "never"\n'
+            f'attestations = "{wish}"\ntrust-config = "sigstore.json"\n'
+        )
+        env = {**GITHUB, **server.environ}
+        return releasekit("-C", root, "publish", "--yes", "--output", "json", env=env)
+
+    refused = attempt("always")
+    assert refused.code == 1
+    assert "400 unsupported registry call" in refused.out
+    result = attempt("never")
+    assert result.code == 0, result.err + result.out
+    document = httpx.get(f"{npm.url}@acme%2fparser").json()
+    assert document["readme"] == "# @acme/parser\n"
+    held = document["versions"]["1.0.0"]
+    digest = hashlib.sha512(httpx.get(held["dist"]["tarball"]).content).hexdigest()
+    [entry] = [one for one in sigstore.entries if "parser" in one["subject"][0]["name"]]
+    assert entry["subject"][0]["digest"]["sha512"] == digest

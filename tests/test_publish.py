@@ -285,7 +285,7 @@ def test_the_journal_tells_the_run_again(
 ) -> None:
     write_sample(tmp_path / "repo", node={})
     subprocess.run(["git", "init", "--quiet", tmp_path / "repo"], check=True)
-    arguments = ("publish", "--yes", "--registry", pypi_option(pypi))
+    arguments = ("publish", "--yes", "--allow-dirty", "--registry", pypi_option(pypi))
     assert releasekit(*arguments, cwd=tmp_path / "repo").code == 0
     [run] = (tmp_path / "repo/.git/releasekit/runs").iterdir()
     replay = journal.read(run / journal.FILE_NAME)

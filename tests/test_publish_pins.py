@@ -21,7 +21,7 @@ from tests.sample import write_sample
 from tests.test_process import has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
@@ -41,7 +41,8 @@ def contents(root: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 def requirements(root: Path, package: str) -> list[str]:
-    [wheel] = root.glob(f".releasekit/runs/*/artifacts/pypi-{package}/*.whl")
+    name = package.replace("-", "_")
+    [wheel] = (root.parent / "pypi-registry").rglob(f"{name}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
         lines = archive.read(name).decode().splitlines()
@@ -64,7 +65,7 @@ def test_artifacts_name_the_siblings_they_were_released_with_and_the_tree_is_unt
     assert contents(root) == before
     assert requirements(root, "acme-app") == ["acme-models==1.0.0"]
     assert requirements(root, "acme-models") == ["acme-text==1.0.0"]
-    [tarball] = root.glob(".releasekit/runs/*/artifacts/npm-@acme__cli/*.tgz")
+    [tarball] = (root.parent / "npm-registry").rglob("@acme/cli/*.tgz")
     with tarfile.open(tarball) as archive:
         packed = archive.extractfile("package/package.json")
         assert packed is not None
@@ -128,7 +129,7 @@ def build_sdist(folder, config_settings=None):
 
 @contextmanager
 def building(
-    tmp_path: Path, pypi: RegistrySettings
+    tmp_path: Path, pypi: RegistrySettings, prepared: Callable[[Path], None] = lambda _: None
 ) -> Iterator[tuple[subprocess.Popen[str], Path, int]]:
     """A publish that has pinned its manifests and hangs in a build."""
     root = tmp_path / "repo"
@@ -143,6 +144,7 @@ def building(
         )
     )
     (folder / "slow.py").write_text(SLOW_BACKEND)
+    prepared(root)
     (tmp_path / "tmp").mkdir()
     child = subprocess.Popen(
         [sys.executable, "-m", "releasekit", "publish", "--yes", "--registry",

@@ -25,6 +25,7 @@ def pin(
     *,
     policy: PinPolicy = PinPolicy.EXACT,
     siblings: dict[str, str | None] | None = None,
+    snapshots: dict[str, str] | None = None,
     version: str | None = None,
 ) -> str:
     content = pinned(
@@ -32,6 +33,7 @@ def pin(
         manifest="app/pyproject.toml",
         siblings={"core": "1.2.3"} if siblings is None else siblings,
         policy=policy,
+        snapshots=snapshots,
         version=version,
     )
     return content.decode()
@@ -193,9 +195,58 @@ def test_a_manifest_whose_requirements_live_elsewhere_is_refused() -> None:
         pin('[tool.poetry.dependencies]\ncore = "*"\n')
 
 
-def test_a_dynamic_version_cannot_be_replaced() -> None:
+DYNAMIC = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[ project ] # of which
+name = "app"
+dynamic = [{listed}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("listed", "left"),
+    [
+        ('"version"', []),
+        ("'version',", []),
+        ('"version", "readme"', ["readme"]),
+        ('"readme", "version"', ["readme"]),
+        ('"readme",\n  "version", # by the module\n', ["readme"]),
+        ('\n  "readme",\n  "version"\n', ["readme"]),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_dynamic_version_becomes_a_static_one(listed: str, left: list[str], newline: str) -> None:
+    text = DYNAMIC.replace("{listed}", listed).replace("\n", newline)
+    project = tomllib.loads(found := pin(text, version="1.0.dev1"))["project"]
+    assert project == {"name": "app", "dynamic": left, "version": "1.0.dev1"}
+    assert found.count("\n") == found.count(newline) == text.count(newline) + 1
+
+
+def test_a_dynamic_version_that_comes_from_git_is_left_to_its_variable() -> None:
+    text = DYNAMIC.replace("{listed}", '"version"') + '[tool.hatch.version]\nsource = "vcs"\n'
+    assert pin(text, version="1.0.dev1") == text
+
+
+@pytest.mark.parametrize("more", ['backend-path = ["."]\n', ""])
+def test_a_dynamic_version_of_an_unknown_kind_cannot_be_replaced(more: str) -> None:
+    text = DYNAMIC.replace("{listed}", '"version"')
+    text = text.replace("hatchling.build", "hatchling.build" if more else "own.backend")
+    text = text.replace("\n\n[ project ]", f"\n{more}\n[ project ]")
     with pytest.raises(DynamicVersion):
-        pin('[project]\nname = "app"\ndynamic = ["version"]\n', version="1.0.dev1")
+        pin(text, version="1.0.dev1")
+
+
+def test_a_snapshot_is_required_exactly_where_the_bounds_admit_the_trees_version() -> None:
+    snapshots = {"Core": "1.2.4.dev7"}
+    for bounds in ("", ">=1.2.3", "==1.2.3", "~=1.2", "<2"):
+        pinned = pin(project(f"core{bounds}"), policy=PinPolicy.MINIMUM, snapshots=snapshots)
+        assert pinned == project("core==1.2.4.dev7")
+    with pytest.raises(BoundExcludesSibling):
+        pin(project("core<1"), snapshots=snapshots)
+    assert pin(project("core<1"), policy=PinPolicy.KEEP, snapshots=snapshots) == project("core<1")
 
 
 def test_a_sibling_whose_version_only_a_build_can_tell_is_refused() -> None:

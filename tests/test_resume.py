@@ -150,7 +150,7 @@ def test_resume_does_what_the_run_was_about_and_nothing_else(
     manifest = root / "python/acme-app/pyproject.toml"
     original = manifest.read_text()
     manifest.write_text(original.replace('version = "1.0.0"', 'version = "1.0.1"'))
-    changed = publish(releasekit, root, pypi, "--resume", run)
+    changed = publish(releasekit, root, pypi, "--allow-dirty", "--resume", run)
     assert changed.json()["error"]["kind"] == "PlanChanged"
     assert "pypi:acme-app 1.0.0; it is 1.0.1 now" in changed.json()["error"]["message"]
     manifest.write_text(original)

@@ -68,8 +68,12 @@ def test_another_machine_finishes_a_killed_run_with_the_same_bytes(
     done = publish(releasekit, other, pypi, "--state", kept)
     assert done.code == 0, done.out + done.err
     assert set(outcomes(done).values()) <= {"published", "already there"}
-    states = [journal.read_state(file) for file in kept.glob("runs/*/journal.jsonl")]
+    states = [
+        journal.read_state(file) for file in other.glob(".git/releasekit/runs/*/journal.jsonl")
+    ]
     assert len(states) == 2
+    assert len(list(kept.glob("runs/*"))) == 1  # nothing of the first is needed any more
+    assert not list(kept.glob("runs/*/artifacts"))
     for name in NAMES:
         sent = {sha for one in states for sha in one.releases[f"pypi:{name}"].sent}
         assert len(served(pypi, name)) == 2

@@ -402,3 +402,42 @@ def test_a_whole_publish_with_nothing_but_the_cis_word(
     assert len(server.files) == 4
     for secret in (REQUEST_TOKEN, "minted-token-1", *server.spent):
         assert secret not in result.out + result.err
+
+
+def test_two_registries_each_mint_a_token_of_their_own(
+    releasekit: ReleaseKit, tmp_path: Path, server: TrustingRegistry
+) -> None:
+    root = tmp_path / "repo"
+    write_sample(root, node={}, python={"acme-text": (), "acme-app": ("acme-text",)})
+    with trusting_registry(clock=time.time()) as other:
+        server.clock = other.clock
+        tables = [
+            f'[registries.{name}]\nupload-url = "{one.address}legacy/"\n'
+            f'index-url = "{one.address}simple/"\ntrusted-publishing = "always"\n'
+            for name, one in (("pypi", server), ("other", other))
+        ]
+        chosen = '[packages.acme-app]\nregistry = "other"\n'
+        (root / "releasekit.toml").write_text("\n".join([*tables, chosen]))
+        result = releasekit("-C", root, "publish", "--yes", env=server.environ)
+        assert result.code == 0, result.err + result.out
+        assert {name.partition("-")[0] for name in server.files} == {"acme_text"}
+        assert {name.partition("-")[0] for name in other.files} == {"acme_app"}
+        assert len(server.spent) == len(other.spent) == 1
+        assert not server.spent & other.spent
+
+
+def test_a_token_that_is_not_for_this_project_says_where_to_register_it(
+    releasekit: ReleaseKit, tmp_path: Path, server: TrustingRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(server, "_store", lambda *_: (403, {"error": "not for this project"}))
+    server.clock = time.time()
+    root = tmp_path / "repo"
+    write_sample(root, node={}, python={"acme-text": ()})
+    (root / "releasekit.toml").write_text(
+        f'[registries.pypi]\nupload-url = "{server.address}legacy/"\n'
+        f'index-url = "{server.address}simple/"\ntrusted-publishing = "always"\n'
+    )
+    result = releasekit("-C", root, "publish", "--yes", env=server.environ)
+    assert result.code == 1
+    assert "as a trusted publisher of pypi:acme-text, too" in result.out + result.err

@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from releasekit.cli import build, demo, discover, graph, init, publish, recover, rehearse, status
+from releasekit.cli import (
+    build,
+    check,
+    clean,
+    demo,
+    discover,
+    graph,
+    init,
+    pause,
+    publish,
+    recover,
+    rehearse,
+    status,
+)
 from releasekit.cli.overview import show_overview
 from releasekit.cli.shell import Commands
 
@@ -51,5 +64,7 @@ def releasekit(
         show_overview(ctx.obj)
 
 
-for module in (discover, graph, init, build, rehearse, publish, status, recover, demo):
+for module in (
+    discover, graph, init, check, build, rehearse, publish, status, pause, recover, clean, demo
+):  # fmt: skip
     module.register(app)

@@ -74,6 +74,7 @@ def commented_config(found: Workspace) -> str:
         BuildSettings,
         Config,
         InspectSettings,
+        JournalSettings,
         PackageSettings,
         PinSettings,
         RegistrySettings,
@@ -92,7 +93,12 @@ def commented_config(found: Workspace) -> str:
                 f"# {option.metadata['help']}",
                 f"# {name} = {option.metadata['example']}",
             ]
-    sections = {"pins": PinSettings, "build": BuildSettings, "inspect": InspectSettings}
+    sections = {
+        "pins": PinSettings,
+        "build": BuildSettings,
+        "inspect": InspectSettings,
+        "journal": JournalSettings,
+    }
     for title, section in sections.items():
         lines += ["", f"# [{title}]"]
         for option in fields(section):

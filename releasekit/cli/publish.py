@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import click
 import typer
-from typer.core import TyperCommand
 
-from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
+from releasekit.cli.options import (
+    SNAPSHOT,
+    AccessOption,
+    AllowDirty,
+    DistTag,
+    ExcludedPackages,
+    Groups,
+    OnlyPackages,
+    Registries,
+    WithOptionalValues,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from releasekit.cli.shell import Shell
     from releasekit.config import RegistrySettings
     from releasekit.ecosystems import Registry
+    from releasekit.events import RunState
+    from releasekit.model import Problem
     from releasekit.plan import Plan
+    from releasekit.publish import Approve
 
 EXAMPLES = """\b
 Examples:
   releasekit publish
   releasekit publish --yes
+  releasekit publish --dry-run
+  releasekit publish --snapshot
   releasekit publish --resume
   releasekit publish --yes --state .release-state --receipts receipts.json
   releasekit publish --package 'acme-*' --exclude acme-app
@@ -32,33 +44,15 @@ Examples:
 """
 
 
+class _Command(WithOptionalValues):
+    optional: ClassVar[dict[str, tuple[str, str]]] = {
+        "resume": ("RUN", "Go on with what the last run, or RUN, was about and nothing else."),
+        "snapshot": SNAPSHOT,
+    }
+
+
 def register(app: typer.Typer) -> None:
-    app.command(epilog=EXAMPLES, cls=_WithResume)(publish)
-
-
-_RESUME = "releasekit.resume"
-
-
-class _WithResume(TyperCommand):
-    """Typer knows no option whose value may be left out; Click does."""
-
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - Typer's own signature
-        super().__init__(**settings)
-
-        def store(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-            ctx.meta[_RESUME] = value
-
-        self.params.append(
-            click.Option(
-                ["--resume"],
-                is_flag=False,
-                flag_value="",
-                metavar="[RUN]",
-                expose_value=False,
-                callback=store,
-                help="Go on with what the last run, or RUN, was about and nothing else.",
-            )
-        )
+    app.command(epilog=EXAMPLES, cls=_Command)(publish)
 
 
 def publish(
@@ -86,13 +80,13 @@ def publish(
         Path | None,
         typer.Option(metavar="FILE", help="Write what the registries were seen to serve, as JSON."),
     ] = None,
-    registry: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=URL",
-            help="`pypi=UPLOAD_URL,INDEX_URL` or `npm=URL`; other names as configured.",
-        ),
-    ] = None,
+    registry: Registries = None,
+    tag: DistTag = None,
+    access: AccessOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Build and inspect, show what would be sent, stop.")
+    ] = False,
+    allow_dirty: AllowDirty = False,
 ) -> None:
     """Publish every package whose version is not on its registry yet.
 
@@ -100,6 +94,7 @@ def publish(
     registry serves it with our hash.
     """
     from releasekit import config
+    from releasekit.cli.shell import Output
     from releasekit.cli.steering import exit_code_of, run_and_show
     from releasekit.publish import PublishRequest
     from releasekit.publish.selection import Selection
@@ -116,32 +111,81 @@ def publish(
         concurrency=concurrency,
         lock_timeout=lock_timeout,
         fresh=fresh,
-        resume=ctx.meta[_RESUME],
+        dry_run=dry_run,
+        allow_dirty=allow_dirty,
+        tag=tag,
+        access=access,
+        snapshot=ctx.meta["snapshot"],
+        resume=ctx.meta["resume"],
         state=state_directory.absolute() if state_directory else None,
         receipts=receipts.absolute() if receipts else None,
     )
-    state = run_and_show(shell, request, approve=approval(shell, yes=yes))
+    state = run_and_show(shell, request, approve=approval(shell, yes=yes or dry_run))
+    if dry_run and shell.output is Output.TEXT:
+        shell.print_of_run("\n".join(_withheld(state)))
     raise typer.Exit(exit_code_of(state))
 
 
-def approval(shell: Shell, *, yes: bool) -> Callable[[Plan, Mapping[str, Registry]], bool]:
+def approval(shell: Shell, *, yes: bool) -> Approve:
+    """Shows the plan, and asks unless that was answered before."""
+    from releasekit.cli.question import confirmed
     from releasekit.cli.shell import Output
-    from releasekit.ui.text import clean
 
-    def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
+    async def approve(plan: Plan, registries: Mapping[str, Registry]) -> bool:
         if shell.output is Output.TEXT:
-            there = f", {len(plan.already_there)} already there" if plan.already_there else ""
-            shell.print_of_run(f"{len(plan.releases)} to publish{there}, in this order:")
-            for release in plan.releases:
-                where = registries[release.package].address
-                shell.print_of_run(clean(f"  {release.package} {release.version} → {where}"))
+            addresses = {name: registry.address for name, registry in registries.items()}
+            for line in plan_lines(plan, addresses):
+                shell.print_of_run(line)
         if yes:
             return True
-        if not (sys.stdin and sys.stdin.isatty()):
-            return False
-        return typer.confirm("Publish?", default=False, err=True)
+        for warning in plan.warnings:  # with a yes they are the first notes of the run
+            for line in problem_lines(shell, warning):
+                shell.say(line)
+        return await confirmed(shell, "Publish?")
 
     return approve
+
+
+def plan_lines(plan: Plan, addresses: Mapping[str, str]) -> Iterator[str]:
+    from releasekit.ui.text import clean
+
+    counts = [f"{len(plan.releases)} to publish"]
+    counts += [f"{len(plan.new)} of them new"] if plan.new else []
+    counts += [f"{len(plan.already_there)} already there"] if plan.already_there else []
+    counts += [f"{len(plan.partly_there)} only partly there"] if plan.partly_there else []
+    what = f"snapshot {clean(plan.snapshot)}: " if plan.snapshot else ""
+    yield f"{what}{', '.join(counts)}{', in this order:' if plan.releases else ''}"
+    for release in plan.releases:
+        new = " (new)" if release.package in plan.new else ""
+        where = addresses[release.package]
+        yield clean(f"  {release.package} {release.version} → {where}{new}")
+    for release, missing in plan.partly_there:
+        yield clean(f"  not {release.package} {release.version}: it is there without {missing}")
+
+
+def problem_lines(shell: Shell, problem: Problem) -> Iterator[str]:
+    from releasekit.model import Severity
+    from releasekit.secrets import redact
+    from releasekit.ui.text import clean
+
+    color = "1;31" if problem.severity is Severity.ERROR else "1;33"
+    about = f"{problem.package}: " if problem.package else ""
+    told = clean(redact(f"{about}{problem.message}"), lines=True)
+    yield f"{shell.style(f'{problem.severity}:', color)} {told}"
+    if problem.hint:
+        yield f"  {shell.style('hint:', '1;36')} {clean(redact(problem.hint))}"
+
+
+def _withheld(state: RunState) -> Iterator[str]:
+    from releasekit.ui.text import bytes_in_words, clean
+
+    would = [held for held in state.releases.values() if held.withheld_from]
+    yield "nothing was sent; this would be, in this order:" if would else "nothing was sent"
+    for held in would:
+        release = held.release
+        yield clean(f"  {release.package} {release.version} → {held.withheld_from}")
+        for one in held.artifacts:
+            yield clean(f"    {one.file}  {bytes_in_words(one.size)}  sha256:{one.sha256}")
 
 
 def parse_registries(values: list[str]) -> dict[str, RegistrySettings]:

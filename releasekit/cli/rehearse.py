@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -96,7 +97,7 @@ def rehearse_and_show(
     with embedded.throwaway_folder("releasekit-rehearse-") as folder:
         rehearsal = verb.select(found, config, folder, selection)
         _say_what_is_missing(shell, rehearsal)
-        with verb.registries(rehearsal, misbehaviour) as running:
+        with _started(shell, rehearsal, misbehaviour) as running:
             request = verb.request_for(rehearsal, running, lock_timeout=lock_timeout)
             approve = verb.approval(running)
             state = run_and_show(shell, request, approve=approve)
@@ -106,9 +107,10 @@ def rehearse_and_show(
             if exit_code_of(state) == INTERRUPTED:
                 return INTERRUPTED
             shell.say("installing each alone, and loading it")
-            judged = asyncio.run(
-                until_signal(verb.try_all(rehearsal, state, running, _teller(shell, rehearsal)))
-            )
+            with shell.working("installing and loading"):
+                judged = asyncio.run(
+                    until_signal(verb.try_all(rehearsal, state, running, _teller(shell, rehearsal)))
+                )
             told = asyncio.run(until_signal(verb.differences(rehearsal))) if would_publish else ()
             _sum_up(shell, judged, told)
             if keep:
@@ -116,6 +118,18 @@ def rehearse_and_show(
             elif would_publish and not all(one.ok for one in judged):
                 shell.say("`--keep` leaves the registries and the logs until Ctrl-C")
     return 0 if all(one.ok for one in judged) else 1
+
+
+@contextlib.contextmanager
+def _started(
+    shell: Shell, rehearsal: Rehearsal, misbehaviour: Misbehaviour
+) -> Iterator[Mapping[str, RegistrySettings]]:
+    from releasekit import rehearse as verb
+
+    with contextlib.ExitStack() as stack:
+        with shell.working("starting the registries"):
+            running = stack.enter_context(verb.registries(rehearsal, misbehaviour))
+        yield running
 
 
 def _say_what_is_missing(shell: Shell, rehearsal: Rehearsal) -> None:
@@ -131,8 +145,6 @@ def _say_what_is_missing(shell: Shell, rehearsal: Rehearsal) -> None:
 
 
 def _teller(shell: Shell, rehearsal: Rehearsal) -> Callable[[Judged], None]:
-    import json
-
     from releasekit.cli.shell import Output
     from releasekit.ui.text import clean
 
@@ -140,7 +152,7 @@ def _teller(shell: Shell, rehearsal: Rehearsal) -> Callable[[Judged], None]:
 
     def tell(one: Judged) -> None:
         if shell.output is Output.JSON:
-            shell.print_of_run(json.dumps(_as_data(one), ensure_ascii=False))
+            shell.emit_line(_as_data(one))
         else:
             shell.print_of_run("\n".join(_as_text(shell, one, width)))
 
@@ -148,15 +160,13 @@ def _teller(shell: Shell, rehearsal: Rehearsal) -> Callable[[Judged], None]:
 
 
 def _sum_up(shell: Shell, judged: tuple[Judged, ...], differences: tuple[str, ...]) -> None:
-    import json
-
     from releasekit.cli.shell import Output
     from releasekit.ui.text import clean
 
     bad = [one for one in judged if not one.ok]
     if shell.output is Output.JSON:
         last = {"v": 1, "event": "rehearsed", "ok": not bad, "differences": list(differences)}
-        shell.print_of_run(json.dumps(last, ensure_ascii=False))
+        shell.emit_line(last)
         return
     said = f"{len(judged) - len(bad)} of {len(judged)} packages are fine"
     lines = ["", shell.style(said, "1;31" if bad else "32")]
@@ -226,7 +236,6 @@ def _kind(file: str) -> str:
 
 def _keep_up(shell: Shell, running: Mapping[str, RegistrySettings], folder: Path) -> None:
     import asyncio
-    import contextlib
 
     from releasekit.cli.steering import until_signal
     from releasekit.errors import StoppedBySignal

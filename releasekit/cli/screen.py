@@ -38,6 +38,7 @@ class Screen:
         self._log = RunLog()
         shell.logged = self._log.write
         self._keys: Keys | None = None
+        self._asking = False
         self._groups: github.Groups | None = None
         self._live: Live | None = None
         # With JSON on stdout, whatever else is shown goes to stderr.
@@ -137,9 +138,11 @@ class Screen:
     def aside(self) -> Iterator[None]:
         """The terminal is a question's for a while."""
         self.suspend()
+        self._asking = True
         try:
             yield
         finally:
+            self._asking = False
             self.resume()
 
     def suspend(self) -> None:
@@ -148,6 +151,8 @@ class Screen:
             self._live.suspend()
 
     def resume(self) -> None:
+        if self._asking:
+            return
         if self._keys is not None and self._folder is not None:
             self._keys.start()
         if self._live is not None and not self._live.over:
@@ -172,7 +177,10 @@ class Screen:
         """The command line; a secret in it is known as one only once the run has read it."""
         from releasekit.secrets import redact
 
-        return redact(self._command)
+        command = self._command
+        if self.state.snapshot is not None and "--resume" not in command:
+            command += f" --resume {self.state.run}"  # else it would be another snapshot
+        return redact(command)
 
     def finish(self, *, complete: bool) -> None:
         """The last words, here, in the log, and where CI shows them."""

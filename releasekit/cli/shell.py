@@ -177,6 +177,11 @@ class Shell:
             except OSError:
                 _silence(sys.stderr)
 
+    def ask(self, question: str) -> None:
+        """The answer is typed behind it."""
+        if sys.stderr is not None:
+            print(self.spelled(question), end="", file=sys.stderr, flush=True)
+
     def spelled(self, text: str) -> str:
         """As the reader can show it: without commands to a CI runner, in ASCII if need be."""
         from releasekit.ui import github
@@ -188,17 +193,23 @@ class Shell:
 
     def report(self, error: ReleaseKitError, exit_code: int) -> None:
         """An error with its hint; also as JSON where a program reads."""
+        from releasekit.errors import PreflightFailed
         from releasekit.secrets import redact
         from releasekit.ui.text import clean
 
         message, hint = redact(error.message), redact(error.hint or "") or None
         if self.output is Output.JSON:
-            body = {
+            body: dict[str, object] = {
                 "kind": type(error).__name__,
                 "message": message,
                 "hint": hint,
                 "exit_code": exit_code,
             }
+            if isinstance(error, PreflightFailed):
+                body["problems"] = [
+                    {"package": one.package, "message": redact(one.message), "hint": one.hint}
+                    for one in error.problems
+                ]
             self.emit_line({"error": body})
         told = clean(message, lines=True)
         self.say(f"{self.style('error:', '1;31', sys.stderr)} {told}")

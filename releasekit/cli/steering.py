@@ -8,14 +8,15 @@ import os
 import shlex
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from releasekit import early
-from releasekit.errors import StoppedBySignal
+from releasekit.errors import ReleaseKitError, StoppedBySignal
 
 if TYPE_CHECKING:
     from asyncio import Future, TimerHandle
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from releasekit.publish.deliver import DeliverRequest
     from releasekit.ui.keys import Keys
 
-    Approve = Callable[[Plan, Mapping[str, Registry]], bool]
+    Approve = Callable[[Plan, Mapping[str, Registry]], Awaitable[bool]]
     Start = Callable[[Screen], Coroutine[Any, Any, RunState]]
 
 Ended = TypeVar("Ended")
@@ -46,12 +47,12 @@ def run_and_show(shell: Shell, request: PublishRequest, *, approve: Approve) -> 
     control = RunControl()
 
     def start(screen: Screen) -> Coroutine[Any, Any, RunState]:
-        def asked(plan: Plan, registries: Mapping[str, Registry]) -> bool:
-            with screen.aside(), _heard_at_once(shell):
-                return approve(plan, registries)
+        async def asked(plan: Plan, registries: Mapping[str, Registry]) -> bool:
+            with screen.aside():
+                return await approve(plan, registries)
 
         return publisher.run(
-            request,
+            replace(request, again=screen.again),
             observe=screen.show,
             approve=asked,
             note_recovery=shell.note_recovery,
@@ -63,10 +64,16 @@ def run_and_show(shell: Shell, request: PublishRequest, *, approve: Approve) -> 
 
 def build_and_show(shell: Shell, request: DeliverRequest) -> RunState:
     """One `releasekit build` from its first stage to its summary."""
+    from releasekit.publish.control import BuildControl
     from releasekit.publish.deliver import deliver
 
     def start(screen: Screen) -> Coroutine[Any, Any, RunState]:
-        return deliver(request, observe=screen.show, note_recovery=shell.note_recovery)
+        return deliver(
+            replace(request, again=screen.again),
+            observe=screen.show,
+            note_recovery=shell.note_recovery,
+            control=BuildControl(),
+        )
 
     return _show(shell, request.root, start, None)
 
@@ -96,7 +103,7 @@ def _show(
     screen = Screen(shell, root, again=_this_command(), runs_in=runs_in)
     try:
         state = asyncio.run(_steered(screen, start, control))
-    except StoppedBySignal:
+    except ReleaseKitError:  # what was published before it is published
         screen.finish(complete=False)
         raise
     finally:
@@ -108,29 +115,6 @@ def _show(
 def _this_command() -> str:
     """What continues the run: the same again, but `--fresh` would give up on what it has sent."""
     return shlex.join(["releasekit", *(word for word in sys.argv[1:] if word != "--fresh")])
-
-
-@contextlib.contextmanager
-def _heard_at_once(shell: Shell) -> Iterator[None]:
-    """The loop stands still for an answer: Ctrl-C and Ctrl-Z are for the question."""
-
-    def stop(number: int, _: object) -> None:
-        shell.say("")  # not on the line of the question
-        raise StoppedBySignal(signal=signal.Signals(number).name)
-
-    waiting: dict[signal.Signals, Callable[[int, object], None] | signal.Handlers] = {
-        **dict.fromkeys(_ENDING, stop),
-        signal.SIGTSTP: signal.SIG_DFL,
-    }
-    before = {number: signal.getsignal(number) for number in waiting}
-    for number, action in waiting.items():
-        if before[number] != signal.SIG_IGN:
-            signal.signal(number, action)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 async def until_signal(work: Coroutine[Any, Any, Ended]) -> Ended:
@@ -300,6 +284,6 @@ def _signals(
         yield
     finally:
         stopping.close()
-        for number in handlers:
-            loop.remove_signal_handler(number)
-        early.remember()  # removing a handler brings the default back: death
+        with early.held():  # removing a handler brings the default back: death
+            for number in handlers:
+                loop.remove_signal_handler(number)

@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
     from releasekit.attestations import Attestor
     from releasekit.config import RegistrySettings
-    from releasekit.errors import ReleaseKitError
-    from releasekit.model import Edge, Finding, Member, Package, PinPolicy, Workspace
+    from releasekit.model import (
+        Edge,
+        Finding,
+        Member,
+        Package,
+        PinPolicy,
+        Problem,
+        Workspace,
+    )
     from releasekit.workers import Slots
 
 
@@ -64,6 +71,14 @@ class Presence:
     """File name → `sha256:<hex>` or `sha512:<hex>`."""
     missing: str = ""
     """What a complete version would also hold, in words."""
+    known: bool = True
+    """Whether the registry knows the name; False: this would be a new project."""
+    highest: str | None = None
+    """The highest version that is no snapshot and, for npm, no prerelease."""
+    supported: str | None = None
+    """npm: the highest of those that are not deprecated, which `latest` may not fall below."""
+    withdrawn: bool = False
+    """This version was there once; the registry never takes it again."""
 
     @property
     def complete(self) -> bool:
@@ -126,8 +141,14 @@ class Pinner(Protocol):
         content: bytes,
         siblings: Mapping[str, str | None],
         policy: PinPolicy,
+        snapshots: Mapping[str, str] = ...,
+        version: str | None = None,
     ) -> bytes:
-        """The manifest with its siblings' versions (None: only a build can tell it)."""
+        """The manifest with its siblings' versions (None: only a build can tell it).
+
+        Siblings named in `snapshots` are pinned to that version exactly, where the bounds admit the
+        version of the tree; `version` becomes the package's own.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,11 +251,25 @@ class Registry(Protocol):
     @property
     def confirmation(self) -> Confirmation: ...
 
-    def refusal(self, package: Package) -> ReleaseKitError | None:
-        """Why it would refuse this version, as far as that is known without asking."""
+    @property
+    def new_projects_a_day(self) -> int | None:
+        """How many it lets one user create; None where no such limit is known."""
+
+    def objections(self, package: Package, presence: Presence | None) -> Sequence[Problem]:
+        """What its rules say to this version beside what it holds; None: it did not answer."""
 
     async def credential_source(self) -> str | None:
         """Where the credential for an upload comes from; None where there is none."""
+
+    def credential_places(self) -> str:
+        """Where one could be put, in words for a hint."""
+
+    @property
+    def trusts_new_projects(self) -> bool:
+        """Whether trusted publishing can create one."""
+
+    async def reach(self, client: httpx.AsyncClient) -> None:
+        """Raise where nobody answers at the address for uploads; `presence` tells of the other."""
 
     async def whoami(self, client: httpx.AsyncClient) -> str | None:
         """Whose the credential is; None where that cannot be asked. Raises where it is refused."""
@@ -276,9 +311,17 @@ class Ecosystem(Discovers, Protocol):
     """`pypi`, `npm`: the prefix of its packages' ids and its default registry's name."""
     registry_keys: tuple[str, ...]
     """The keys of `[registries.NAME]` that say where such a registry is."""
+    dist_tags: bool
+    """Whether `--tag` and `--access` mean something to its registries."""
 
     def pinner(self, workspace: Workspace) -> Pinner:
         """How this workspace's manifests say which siblings they were released with."""
+
+    def snapshot(self, version: str, highest: str | None, snapshot: str) -> str:
+        """The snapshot's version: above all that is released, below what is released next."""
+
+    def stale_locks(self, workspace: Workspace) -> Sequence[Problem]:
+        """Lock files that do not say what the manifests say, as far as reading them tells."""
 
     async def versions(self, request: BuildRequest) -> Mapping[str, str]:
         """By package: the version that only its build system can tell, asked before pins."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import journal
-from releasekit.errors import Interrupted, ResumeOrFresh
+from releasekit.errors import DryRunWithReceipts, Interrupted, ResumeOrFresh
 from releasekit.events import (
     Artifact,
     BuildFinished,
@@ -20,19 +20,21 @@ from releasekit.events import (
     RunState,
     Stage,
     StageStarted,
+    Withheld,
 )
-from releasekit.publish import receipts
+from releasekit.publish import receipts, retention, snapshots
 from releasekit.publish import state as state_folder
 from releasekit.publish.build import NOT_YET, Builds, build_all
-from releasekit.publish.frame import opened, recorded
+from releasekit.publish.frame import About, opened, recorded
 from releasekit.publish.inspect import inspect_all
-from releasekit.publish.prepare import prepare
+from releasekit.publish.preflight import NEW_VERSION, stop_at_errors
+from releasekit.publish.prepare import Place, prepare
 from releasekit.publish.resume import run_to_resume, take_over, torn_run
 from releasekit.publish.selection import Selection
 from releasekit.secrets import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
     from pathlib import Path
 
     import httpx
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from releasekit.publish.frame import Opened, Record
     from releasekit.publish.prepare import Prepared
     from releasekit.publish.resume import Kept
+
+    Approve = Callable[[Plan, Mapping[str, Registry]], Awaitable[bool]]
 
 TORN = "ends within a line, as a kill or a power cut leaves it; nothing before it is in doubt"
 
@@ -63,8 +67,20 @@ class PublishRequest:
     concurrency: int | None = None
     """How many uploads at once, unless a person changes it meanwhile."""
     lock_timeout: float = 0.0
+    again: str = ""
+    """The command line that continues it."""
     fresh: bool = False
     """Build anew what an earlier run has sent in part."""
+    dry_run: bool = False
+    """Go as far as inspection, tell what would be sent, and send nothing."""
+    allow_dirty: bool = False
+    """Release what lies here, committed or not."""
+    tag: str | None = None
+    """The npm dist-tag."""
+    access: str | None = None
+    """`public` or `restricted`, for npm."""
+    snapshot: str | None = None
+    """A snapshot's id, or `snapshots.NEW`; None: no snapshot."""
     resume: str | None = None
     """A run's id, or `resume.LAST`: do what it was about and nothing else."""
     state: Path | None = None
@@ -123,27 +139,29 @@ async def run(
     request: PublishRequest,
     *,
     observe: Callable[[Event], None],
-    approve: Callable[[Plan, Mapping[str, Registry]], bool],
+    approve: Approve,
     note_recovery: Callable[[Recovery], None],
     control: RunControl,
 ) -> RunState:
     """Publish what is not on its registry yet. Not one upload before all is built and inspected."""
     # Only uploads need HTTP; `build` starts without.
     from releasekit.net import POOL_SIZE, http_client
-    from releasekit.publish.attest import attestors
 
     if request.resume is not None and request.fresh:
         raise ResumeOrFresh
     if request.receipts is not None:
+        if request.dry_run:
+            raise DryRunWithReceipts
         receipts.check_place(request.receipts)
     wanted = request.concurrency
     if wanted is not None:
         control.set_concurrency(wanted)
     frame = opened(
         request,
-        command=request.command,
+        command=f"{request.command} --dry-run" if request.dry_run else request.command,
         observe=observe,
         note_recovery=note_recovery,
+        control=control,
         runs_in=request.runs_in,
     )
     async with frame as this, http_client(max(POOL_SIZE, wanted or 0)) as client:
@@ -153,26 +171,52 @@ async def run(
                 state_folder.exchange(request.state, this.home)
         torn = torn_run(this.home)
         earlier = None if request.resume is None else run_to_resume(this.home, request.resume)
-        observe(StageStarted(stage=Stage.PREFLIGHT))
-        prepared = await prepare(request, this, client, earlier)
-        signing = await attestors(prepared, client)
-        _require_approval(prepared, approve)
+        request = with_what_was_asked(request, earlier)
+        this.observe(StageStarted(stage=Stage.PREFLIGHT))
+        place = Place(workspace=this.workspace, home=this.home, changed=this.changed)
+        prepared = await prepare(request, place, client, earlier)
+        stop_at_errors(prepared.problems)
+        await _require_approval(prepared, approve)
         take_over(prepared.resumed, this.folder)
-        copy = None if request.state is None else request.state / "runs" / this.run
+        keep = request.state is not None and not request.dry_run
+        copy = request.state / "runs" / this.run if request.state and keep else None
         with (
             _receipts_at_the_end(request, this, prepared),
-            recorded(this, prepared.plan.all_releases, fresh=request.fresh, copy=copy) as record,
+            recorded(this, prepared.plan.all_releases, about=_about(request), copy=copy) as record,
         ):
             control.tell(record.emit)
             if torn is not None:
                 record.emit(Noted(message=f"the journal of run {torn} {TORN}"))
-            for warning in prepared.warnings:
-                record.emit(Noted(package=warning.package, message=warning.message))
-            for reason in signing.unsigned:
-                record.emit(Noted(message=reason))
+            for warning in prepared.plan.warnings:
+                hint = f" (hint: {warning.hint})" if warning.hint else ""
+                record.emit(Noted(package=warning.package, message=f"{warning.message}{hint}"))
             run = _run(request, this, client, prepared, record, control, copy)
-            await _stages(replace(run, attestors=signing.attestors))
+            if await _stages(run):
+                await (_withhold(run) if request.dry_run else _send(run))
+        if record.state.ok and not request.dry_run:
+            last = request.config.journal.keep_runs
+            await asyncio.to_thread(retention.tidy, this.home, last, state=request.state)
     return record.state
+
+
+def with_what_was_asked(request: PublishRequest, earlier: RunState | None) -> PublishRequest:
+    """With what the run to go on with was asked for, and the id of a snapshot that has none."""
+    return replace(
+        request,
+        snapshot=snapshots.snapshot_id(request.snapshot, earlier),
+        tag=request.tag or (earlier.tag if earlier else None),
+        access=request.access or (earlier.access if earlier else None),
+    )
+
+
+def _about(request: PublishRequest) -> About:
+    return About(
+        # A dry run gives up on nothing.
+        fresh=request.fresh and not request.dry_run,
+        snapshot=request.snapshot,
+        tag=request.tag,
+        access=request.access,
+    )
 
 
 @contextlib.contextmanager
@@ -192,10 +236,8 @@ def _receipts_at_the_end(
             receipts.write(request.receipts, journal.read(path).events, addresses)
 
 
-def _require_approval(
-    prepared: Prepared, approve: Callable[[Plan, Mapping[str, Registry]], bool]
-) -> None:
-    if prepared.plan.releases and not approve(prepared.plan, prepared.registries):
+async def _require_approval(prepared: Prepared, approve: Approve) -> None:
+    if prepared.plan.releases and not await approve(prepared.plan, prepared.registries):
         raise Interrupted("nothing was published", hint="add `--yes` to go on without asking")
 
 
@@ -213,7 +255,7 @@ def _run(
         folder=record.folder,
         plan=prepared.plan,
         builds=Builds(
-            workspace=this.workspace,
+            workspace=prepared.workspace,
             config=request.config,
             packages=prepared.to_build,
             edits=prepared.edits,
@@ -224,7 +266,7 @@ def _run(
         resumed=prepared.resumed,
         packages=prepared.packages,
         registries=prepared.registries,
-        attestors={},
+        attestors=prepared.attestors,
         client=client,
         control=control,
         state=record.state,
@@ -233,14 +275,16 @@ def _run(
     )
 
 
-async def _stages(run: Run) -> None:
+async def _stages(run: Run) -> bool:
+    """All that is reversible; False where something of it failed."""
     for release in run.plan.already_there:
         run.emit(ReleaseEnded(package=release.package, outcome=Outcome.ALREADY_THERE))
     for release, missing in run.plan.partly_there:
         reason = f"{release.version} is on the registry without {missing}"
-        hint = "release a new version: files of one version must come from one build"
         run.emit(
-            ReleaseEnded(package=release.package, outcome=Outcome.FAILED, reason=reason, hint=hint)
+            ReleaseEnded(
+                package=release.package, outcome=Outcome.FAILED, reason=reason, hint=NEW_VERSION
+            )
         )
     for package, kept in run.resumed.items():
         run.emit(BuildFinished(package=package, artifacts=kept.artifacts))
@@ -252,7 +296,36 @@ async def _stages(run: Run) -> None:
     if not built:
         for package in run.resumed:
             run.emit(ReleaseEnded(package=package, outcome=Outcome.CANCELLED, reason=NOT_YET))
-        return
+    return built
+
+
+async def _withhold(run: Run) -> None:
+    """A dry run ends here: what would go where, and which of it could not."""
+    refused = {release.package for release, _ in run.plan.partly_there}
+    blocked: dict[str, str] = {}
+    for release in run.plan.releases:
+        blocker = next((need for need in release.needs if need in refused | blocked.keys()), None)
+        if blocker is not None:
+            blocked[release.package] = blocker
+            run.emit(
+                ReleaseEnded(package=release.package, outcome=Outcome.BLOCKED, blocked_by=blocker)
+            )
+            continue
+        for artifact in run.state.releases[release.package].artifacts:
+            run.emit(
+                Withheld(
+                    package=release.package,
+                    file=artifact.file,
+                    size=artifact.size,
+                    sha256=artifact.sha256,
+                    registry=release.registry,
+                    address=redact(run.registries[release.package].address),
+                )
+            )
+        run.emit(ReleaseEnded(package=release.package, outcome=Outcome.BUILT))
+
+
+async def _send(run: Run) -> None:
     if run.copy is not None:
         await asyncio.to_thread(state_folder.keep_artifacts, run.folder, run.copy, _to_send(run))
     if run.attestors:

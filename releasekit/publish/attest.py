@@ -7,26 +7,29 @@ Uploads come after the last of them: a Sigstore that is down must not leave half
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from releasekit import scheduler
 from releasekit.attestations import Signer
-from releasekit.errors import CannotAttest, PreflightFailed, ReleaseKitError, SigningRefused
+from releasekit.errors import CannotAttest, ReleaseKitError, SigningRefused
 from releasekit.events import Attested, Noted, Outcome, ReleaseEnded
+from releasekit.model import Problem, Severity
 from releasekit.publish.build import artifact_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
     import httpx
     import sigstore.sign
 
     from releasekit.attestations import Attestor, Signed
+    from releasekit.ecosystems import Registry
+    from releasekit.events import Artifact
+    from releasekit.model import Package
     from releasekit.publish import Run
-    from releasekit.publish.prepare import Prepared
 
 CONCURRENT_SIGNATURES = 4
 MAX_RETRIES = 2
@@ -35,28 +38,48 @@ NOT_SIGNED = "nothing is uploaded before everything is signed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """By package who signs; and, in words, what would have been signed but cannot be."""
+    """By package who signs; and what should have been signed but cannot be."""
 
     attestors: Mapping[str, Attestor]
-    unsigned: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
-async def attestors(prepared: Prepared, client: httpx.AsyncClient) -> Wanted:
-    """Found out before anything is built; nothing is signed or minted for it."""
+async def attestors(
+    client: httpx.AsyncClient,
+    packages: Iterable[Package],
+    registries: Mapping[str, Registry],
+    *,
+    dry_run: bool,
+) -> Wanted:
+    """Found out before anything is built; nothing is signed or minted for it.
+
+    A dry run, which signs nothing, may run where nobody could.
+    """
     found: dict[str, Attestor] = {}
     refused: dict[str, CannotAttest] = {}
-    for release in prepared.plan.releases:
-        package = prepared.packages[release.package]
+
+    async def ask(package: Package) -> None:
         try:
-            attestor = await prepared.registries[package.id].attestor(client, package)
+            attestor = await registries[package.id].attestor(client, package)
         except CannotAttest as error:
             refused.setdefault(error.message, error)
-            continue
-        if attestor is not None:
-            found[package.id] = attestor
-    if problems := [(one.message, one.hint) for one in refused.values() if one.required]:
-        raise PreflightFailed(problems)
-    return Wanted(attestors=found, unsigned=tuple(_unsigned(one) for one in refused.values()))
+        else:
+            if attestor is not None:
+                found[package.id] = attestor
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for package in packages:
+                group.create_task(ask(package))
+    except* ReleaseKitError as errors:
+        raise errors.exceptions[0] from None
+    problems = tuple(
+        Problem.of(
+            one, severity=Severity.ERROR if one.required and not dry_run else Severity.WARNING
+        )
+        for one in refused.values()
+    )
+    return Wanted(attestors=found, problems=problems)
 
 
 def _unsigned(error: CannotAttest) -> str:
@@ -65,70 +88,98 @@ def _unsigned(error: CannotAttest) -> str:
 
 async def attest_all(run: Run) -> bool:
     """False when something that must be signed was not: then nothing is uploaded."""
-    signers: dict[Path | None, Signer] = {}
-    unsigned: set[str] = set()
+    work = _Signatures(run=run)
+    for step in (work.examine, work.sign):  # nothing is signed before all of it may be
+        if failed := await _each(run, step):
+            _end_all(run, failed)
+            return False
+    return True
 
-    async def attest(name: str) -> None:
-        signing = run.attestors[name].signing
-        if signing.trust_config not in signers:
-            signers[signing.trust_config] = Signer(client=run.client, signing=signing)
-        try:
-            await _attest(run, name, signers[signing.trust_config])
-        except CannotAttest as error:
-            if error.required:
-                raise
-            if (reason := _unsigned(error)) not in unsigned:
-                unsigned.add(reason)
-                run.emit(Noted(message=reason))
 
+async def _each(run: Run, step: Callable[[str], Awaitable[None]]) -> Mapping[str, BaseException]:
+    """Steered as uploads are, and stopped by the first that fails."""
     signatures = scheduler.Scheduler.from_graph(
         dict.fromkeys(run.attestors, ()),
         concurrency=CONCURRENT_SIGNATURES,
         max_retries=MAX_RETRIES,
         task_timeout=None,
+        on_error=scheduler.OnError.FAIL,
     )
     run.control.attach(signatures)
-    failed = (await signatures.run(attest)).failed
-    if failed:
-        _end_all(run, failed)
-    return not failed
+    return (await signatures.run(step)).failed
 
 
-async def _attest(run: Run, name: str, signer: Signer) -> None:
-    attestor = run.attestors[name]
-    if attestor.ready is not None:
-        await attestor.ready(run.client)
-    if attestor.needs_public_source and not await signer.source_is_public():
-        raise SigningRefused(
-            what=name,
-            problem="the CI does not say that this repository is public, and the log is",
-            hint="the files of a private repository are signed where `attestations` is `always`, "
-            "and never for npm",
-            required=attestor.signing.required,
-        )
-    there = set()
-    if name in run.resumed:  # what its registry holds needs no signature any more
-        presence = await run.registries[name].presence(run.client, run.packages[name])
-        there = set(presence.files)
-    for artifact in run.state.releases[name].artifacts:
-        if artifact.file in there:
-            continue
-        file = artifact_folder(run.folder, name) / artifact.file
-        target = attestor.beside(file)
-        if target.exists():
-            await asyncio.to_thread(attestor.check, file, target.read_bytes())
-            continue
-        signed = await signer.sign(f"`{artifact.file}`", partial(_sign, attestor, file))
-        await asyncio.to_thread(attestor.check, file, signed.content)
-        _write(target, signed.content)
-        run.emit(
-            Attested(
-                package=name,
-                file=artifact.file,
-                sha256=artifact.sha256,
-                log_index=signed.log_index,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signatures:
+    run: Run
+    signers: dict[Path | None, Signer] = field(default_factory=dict)
+    missing: dict[str, list[Artifact]] = field(default_factory=dict)
+    """By package: the files that need a signature."""
+    told: set[str] = field(default_factory=set)
+
+    async def examine(self, name: str) -> None:
+        """All that may stand against it, without a word to the log."""
+        try:
+            await self._require_acceptance(name)
+        except CannotAttest as error:
+            if error.required:
+                raise
+            if (reason := _unsigned(error)) not in self.told:
+                self.told.add(reason)
+                self.run.emit(Noted(message=reason))
+            return
+        there = set()
+        if name in self.run.resumed:  # what its registry holds needs no signature any more
+            registry, package = self.run.registries[name], self.run.packages[name]
+            there = set((await registry.presence(self.run.client, package)).files)
+        missing = []
+        for artifact in self.run.state.releases[name].artifacts:
+            file, beside = self._places(name, artifact)
+            if beside.exists():
+                await asyncio.to_thread(self.run.attestors[name].check, file, beside.read_bytes())
+            elif artifact.file not in there:
+                missing.append(artifact)
+        self.missing[name] = missing
+
+    async def _require_acceptance(self, name: str) -> None:
+        attestor = self.run.attestors[name]
+        if attestor.ready is not None:
+            await attestor.ready(self.run.client)
+        if attestor.needs_public_source and not await self._signer(name).source_is_public():
+            raise SigningRefused(
+                what=name,
+                problem="the CI does not say that this repository is public, and the log is",
+                hint="the files of a private repository are signed where `attestations` is "
+                "`always`, and never for npm",
+                required=attestor.signing.required,
             )
-        )
+
+    async def sign(self, name: str) -> None:
+        attestor, signer = self.run.attestors[name], self._signer(name)
+        for artifact in self.missing.get(name, ()):
+            file, beside = self._places(name, artifact)
+            if beside.exists():
+                continue  # by an attempt before this one
+            signed = await signer.sign(f"`{artifact.file}`", partial(_sign, attestor, file))
+            await asyncio.to_thread(attestor.check, file, signed.content)
+            _write(beside, signed.content)
+            self.run.emit(
+                Attested(
+                    package=name,
+                    file=artifact.file,
+                    sha256=artifact.sha256,
+                    log_index=signed.log_index,
+                )
+            )
+
+    def _signer(self, name: str) -> Signer:
+        signing = self.run.attestors[name].signing
+        fresh = Signer(client=self.run.client, signing=signing)
+        return self.signers.setdefault(signing.trust_config, fresh)
+
+    def _places(self, name: str, artifact: Artifact) -> tuple[Path, Path]:
+        file = artifact_folder(self.run.folder, name) / artifact.file
+        return file, self.run.attestors[name].beside(file)
 
 
 def _sign(attestor: Attestor, file: Path, signer: sigstore.sign.Signer) -> Signed:

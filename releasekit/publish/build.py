@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -26,7 +27,7 @@ from releasekit.events import (
 from releasekit.workers import Slots, width_of_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from releasekit.config import Config
     from releasekit.lock import Held
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 NOT_YET = "nothing goes on before everything is built and inspected"
+_LEFT = "left-by-builds.json"
 _SCRATCH_PREFIX = "releasekit-build-"
 
 
@@ -78,6 +80,7 @@ async def build_all(builds: Builds) -> bool:
             await run.build(scratch, environ)
         after = await asyncio.to_thread(git.changed_files, builds.workspace.root)
     if written := sorted(after - before):
+        _remember_left(builds.held.journal, written)
         shown = ", ".join(written[:5]) + (", …" if len(written) > 5 else "")  # noqa: PLR2004
         builds.emit(Noted(message=f"the builds left files in the repository: {shown}"))
     if run.failed:
@@ -85,17 +88,32 @@ async def build_all(builds: Builds) -> bool:
     return not run.failed
 
 
-async def with_versions(workspace: Workspace, config: Config, held: Held) -> Workspace:
+def _remember_left(home: Path, written: Iterable[str]) -> None:
+    """The next run is not to take them for somebody's changes."""
+    known = sorted({*left_by_builds(home), *written})
+    (home / _LEFT).write_text(json.dumps(known), encoding="utf-8")
+
+
+def left_by_builds(home: Path) -> tuple[str, ...]:
+    """What earlier builds left in the repository, relative to its top."""
+    try:
+        return tuple(map(str, json.loads((home / _LEFT).read_bytes())))
+    except (OSError, ValueError, TypeError):
+        return ()
+
+
+async def with_versions(workspace: Workspace, config: Config, home: Path) -> Workspace:
     """The workspace with the versions that only build systems can tell, such as those from git.
 
-    They are asked before anything is pinned: a pinned tree is a changed one.
+    They are asked before anything is pinned: a pinned tree is a changed one. `home` is where a
+    killed run leaves word of what it left elsewhere.
     """
     unknown = [one for one in workspace.packages if one.publishable and one.version is None]
     if not unknown:
         return workspace
     told: dict[str, str] = {}
     keeper.hide_environment()
-    with _scratch(held.journal) as scratch:
+    with _scratch(home) as scratch:
         environ = await asyncio.to_thread(build_environment, workspace.root)
         for name in sorted({package.ecosystem for package in unknown}):
             packages = tuple(package for package in unknown if package.ecosystem == name)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from releasekit.control_socket import Answer, Wish
+from releasekit.errors import JournalNotWritten
 from releasekit.events import ConcurrencyChanged, Event, Noted, Paused, Quitting, Resumed
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from releasekit.scheduler import Scheduler
@@ -14,10 +17,37 @@ if TYPE_CHECKING:
 IN_FLIGHT = "in flight when we stopped: unknown until the next run asks the registry"
 
 
-class RunControl:
+class BuildControl:
+    """A build is short and reversible: it ends at once, or goes on."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        """From another terminal, before anything was in flight."""
+        self._run: asyncio.Task[object] | None = None
+
+    def begin(self, run: asyncio.Task[object] | None) -> None:
+        self._run = run
+
+    def grant(self, wish: Wish) -> Answer:
+        """A wish from another terminal, and what comes of it."""
+        if wish is not Wish.CANCEL:
+            return Answer(done=False, message="a build cannot be paused")
+        return self._end_now()
+
+    def _end_now(self) -> Answer:
+        if self._run is not None and not self.cancelled:
+            self.cancelled = True
+            self._run.cancel()
+        return Answer(
+            done=True, message="ending now: nothing was uploaded, and the manifests are restored"
+        )
+
+
+class RunControl(BuildControl):
     """Wishes that outlive the stage they were made in: a pause before the uploads holds them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.paused = False
         self.quitting = False
         self.concurrency: int | None = None
@@ -48,18 +78,44 @@ class RunControl:
         if self.quitting:
             scheduler.cancel()
 
+    def grant(self, wish: Wish) -> Answer:
+        match wish:
+            case Wish.PAUSE:
+                already = "already " if self.paused else ""
+                self.pause()
+                return self._told(f"{already}paused", before="the uploads wait for `resume`")
+            case Wish.RESUME:
+                told = "going on" if self.paused else "it was not paused"
+                self.resume()
+                return Answer(done=True, message=told)
+            case _ if self.uploading or self.cancelled:
+                already = "already " if self.quitting else ""
+                self.quit()
+                return self._told(f"{already}quitting", before="it ends")
+            case _:
+                self.quit()
+                return self._end_now()
+
+    def _told(self, what: str, *, before: str) -> Answer:
+        if self._scheduler is None:
+            return Answer(done=True, message=f"{what}: {before}")
+        running = self._scheduler.stats().running
+        first = {0: "nothing is in flight", 1: "1 upload in flight finishes first"}
+        told = first.get(running, f"{running} uploads in flight finish first")
+        return Answer(done=True, message=f"{what}: {told}", in_flight=running)
+
     def pause(self) -> None:
         """Between uploads, never while files are pinned."""
         if not self.paused:
             self.paused = True
-            self._emit(Paused())
             if self._scheduler is not None:
                 self._scheduler.pause()
+            self._record(Paused())
 
     def resume(self) -> None:
         if self.paused:
             self.paused = False
-            self._emit(Resumed())
+            self._record(Resumed())
             if self._scheduler is not None:
                 self._scheduler.resume()
 
@@ -67,14 +123,14 @@ class RunControl:
         """Start nothing new; what is in flight finishes."""
         if not self.quitting:
             self.quitting = True
-            self._emit(Quitting())
+            self._record(Quitting())
             if self._scheduler is not None:
                 self._scheduler.cancel()
 
     def abandon(self, packages: Iterable[str]) -> None:
         """Keep in the journal what was in flight when we had to stop."""
         for package in packages:
-            self._emit(Noted(package=package, message=IN_FLIGHT))
+            self._record(Noted(package=package, message=IN_FLIGHT))
 
     def change_concurrency(self, by: int) -> None:
         from releasekit.publish.upload import CONCURRENT_UPLOADS
@@ -87,6 +143,14 @@ class RunControl:
 
     def set_concurrency(self, concurrency: int) -> None:
         self.concurrency = max(1, concurrency)
-        self._emit(ConcurrencyChanged(concurrency=self.concurrency))
+        self._record(ConcurrencyChanged(concurrency=self.concurrency))
         if self._scheduler is not None:
             self._scheduler.set_concurrency(self.concurrency)
+
+    def _record(self, event: Event) -> None:
+        """A key and a signal have no caller who could be told that the disk is full."""
+        try:
+            self._emit(event)
+        except JournalNotWritten:
+            if self._scheduler is not None:
+                self._scheduler.cancel()  # an upload that cannot be journalled ends the run

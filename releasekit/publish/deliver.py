@@ -18,11 +18,13 @@ from releasekit.events import (
     Stage,
     StageStarted,
 )
+from releasekit.publish import retention
 from releasekit.publish.build import Builds, artifact_folder, build_all, log_file
 from releasekit.publish.frame import opened, recorded
 from releasekit.publish.inspect import inspect_all
 from releasekit.publish.pin import pin_edits
-from releasekit.publish.selection import Selection, select
+from releasekit.publish.preflight import stop_at_errors
+from releasekit.publish.selection import Selection, select, unknown_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from releasekit.config import Config
     from releasekit.events import Event
     from releasekit.pins import Recovery
+    from releasekit.publish.control import BuildControl
 
 MANIFEST = "manifest.json"
 _INCOMPLETE = ".incomplete"
@@ -43,6 +46,8 @@ class DeliverRequest:
     out: Path
     selection: Selection = field(default_factory=Selection)
     lock_timeout: float = 0.0
+    again: str = ""
+    """The command line that continues it."""
 
 
 async def deliver(
@@ -50,13 +55,16 @@ async def deliver(
     *,
     observe: Callable[[Event], None],
     note_recovery: Callable[[Recovery], None],
+    control: BuildControl,
 ) -> RunState:
     """Build and inspect the packages; leave artifacts, hashes and logs in `out`, or nothing."""
     async with opened(
-        request, command="build", observe=observe, note_recovery=note_recovery
+        request, command="build", observe=observe, note_recovery=note_recovery, control=control
     ) as this:
         packages = select(this.workspace, request.selection, request.config.groups)
-        edits = pin_edits(this.workspace, packages, request.config.pins)
+        stop_at_errors(tuple(unknown_versions(packages)))
+        edits, problems = pin_edits(this.workspace, packages, request.config.pins)
+        stop_at_errors(problems)
         releases = [
             PlannedRelease(package=package.id, version=package.version or "", registry="")
             for package in packages
@@ -72,6 +80,9 @@ async def deliver(
                 emit=record.emit,
             )
             await _stages(builds, record.state, request.out)
+        if record.state.ok:
+            keep = request.config.journal.keep_runs
+            await asyncio.to_thread(retention.tidy, this.home, keep)
     return record.state
 
 

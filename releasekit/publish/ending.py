@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from releasekit.errors import Interrupted, JournalNotWritten, ReleaseKitError
 from releasekit.events import Event, RunEnded
 
 if TYPE_CHECKING:
@@ -15,7 +17,15 @@ if TYPE_CHECKING:
 def ending(emit: Callable[[Event], None]) -> Iterator[None]:
     try:
         yield
-    except BaseException:
-        with contextlib.suppress(OSError):  # a full disk is told by the error itself
-            emit(RunEnded(ok=False))
+    except BaseException as error:
+        stopped = isinstance(error, (asyncio.CancelledError, KeyboardInterrupt, Interrupted))
+        reason = None if stopped else _words(error)
+        with contextlib.suppress(JournalNotWritten):  # a full disk is told by the error itself
+            emit(RunEnded(ok=False, stopped=stopped, reason=reason))
         raise
+
+
+def _words(error: BaseException) -> str:
+    return (
+        error.message if isinstance(error, ReleaseKitError) else f"{type(error).__name__}: {error}"
+    )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from releasekit import __version__, git, journal, pins, workspace
+from releasekit.control_socket import listening
+from releasekit.errors import LockHeld, StoppedBySignal
 from releasekit.events import (
     GOOD_OUTCOMES,
     PlannedRelease,
@@ -22,7 +26,7 @@ from releasekit.publish.ending import ending
 from releasekit.publish.registries import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from releasekit.config import Config
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
     from releasekit.lock import Held
     from releasekit.model import Workspace
     from releasekit.pins import Recovery
+    from releasekit.publish.control import BuildControl
+
+_ASK_AGAIN = 0.1
 
 
 class Request(Protocol):
@@ -45,6 +52,22 @@ class Request(Protocol):
     @property
     def lock_timeout(self) -> float: ...
 
+    @property
+    def again(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the journal keeps of how a run was asked for, so that another can go on with it."""
+
+    fresh: bool = False
+    snapshot: str | None = None
+    tag: str | None = None
+    access: str | None = None
+
+
+PLAIN = About()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
@@ -57,6 +80,9 @@ class Opened:
     run: str
     held: Held
     workspace: Workspace
+    again: str
+    changed: Mapping[Path, bool] | None
+    """What is not committed, and whether git tracks it."""
     observe: Callable[[Event], None]
 
     @property
@@ -72,28 +98,65 @@ async def opened(
     command: str,
     observe: Callable[[Event], None],
     note_recovery: Callable[[Recovery], None],
+    control: BuildControl,
     runs_in: Path | None = None,
 ) -> AsyncIterator[Opened]:
-    """Lock, recover, load. `command` is what another process is told of who holds the lock."""
+    """Lock, listen, recover, load. `command` is what another process is told of the holder."""
     home = journal_directory(request.root)
     run = journal.new_run_id()
-    with hold(home, command=f"releasekit {command}", timeout=request.lock_timeout, run=run) as held:
+    control.begin(asyncio.current_task())
+    async with contextlib.AsyncExitStack() as stack:
+        held = stack.enter_context(
+            await _held(home, request.lock_timeout, f"releasekit {command}", run, runs_in or home)
+        )
+        stack.enter_context(_stopped_from_outside(control))
+        listener = await stack.enter_async_context(listening(home, control.grant))
+
+        def tell(event: Event) -> None:
+            observe(event)
+            listener.tell(event)
+
         # Told, not written: nothing is known yet that a journal could be about.
-        observe(StageStarted(stage=Stage.LOAD))
+        tell(StageStarted(stage=Stage.LOAD))
         recovery = pins.recover(held)
         note_recovery(recovery)
         recovery.require_done()
         settings = request.config
         found = workspace.load(request.root, exclude=settings.exclude, roots=settings.roots)
+        changed = git.uncommitted(found.root)
         yield Opened(
             root=request.root,
             home=runs_in or home,
             command=command,
             run=run,
             held=held,
-            workspace=await with_versions(found, settings, held),
-            observe=observe,
+            workspace=await with_versions(found, settings, home),
+            again=request.again,
+            changed=changed,
+            observe=tell,
         )
+
+
+async def _held(home: Path, patience: float, command: str, run: str, runs: Path) -> Held:
+    """The lock, as soon as it is free. The loop goes on: signals end the waiting."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return hold(home, command=command, run=run, runs=str(runs / "runs"))
+        except LockHeld as error:
+            if time.monotonic() >= deadline:
+                raise LockHeld(lock=error.lock, holder=error.holder, waited=patience) from error
+        await asyncio.sleep(_ASK_AGAIN)
+
+
+@contextlib.contextmanager
+def _stopped_from_outside(control: BuildControl) -> Iterator[None]:
+    try:
+        yield
+    except asyncio.CancelledError:
+        if control.cancelled:
+            raise StoppedBySignal(signal="`releasekit cancel`") from None
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +185,7 @@ def recorded(
     this: Opened,
     releases: Sequence[PlannedRelease],
     *,
-    fresh: bool = False,
+    about: About = PLAIN,
     copy: Path | None = None,
 ) -> Iterator[Record]:
     """The stages of a run go inside. Every line of its journal is written to `copy` as well."""
@@ -140,7 +203,11 @@ def recorded(
                 releasekit=__version__,
                 commit=git.head(this.root),
                 releases=tuple(releases),
-                fresh=fresh,
+                fresh=about.fresh,
+                again=this.again,
+                snapshot=about.snapshot,
+                tag=about.tag,
+                access=about.access,
             )
         )
         with ending(record.emit):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from releasekit.model import Package, Workspace
     from releasekit.publish import PublishRequest
 
-_WORDS = ("words", "reason", "hint")
+SNAPSHOT_TAG = "snapshot"
+_WORDS = ("words", "reason", "hint", "again")
 
 
 def choose(
@@ -52,7 +53,13 @@ def _choice(
         raise RegistryOfOtherKind(registry=name, package=package.id, keys=world.registry_keys)
     if not addressed and name != world.registry:
         raise RegistryOfOtherKind(registry=name, package=package.id, keys=world.registry_keys)
-    return Choice(package=package, registry=name, settings=settings)
+    return Choice(
+        package=package,
+        registry=name,
+        settings=settings,
+        tag=request.tag or (SNAPSHOT_TAG if request.snapshot is not None else None),
+        access=request.access,
+    )
 
 
 def _refuse_unknown(request: PublishRequest, named: set[str]) -> None:

@@ -35,6 +35,8 @@ LAST = ""
 """Instead of a run's id: the last one."""
 UPLOADING = frozenset({"publish", "rehearse"})
 """The commands that send files."""
+INCOMING, GOING = ".incoming", ".going"
+"""How the folder of a run ends that is being copied or removed."""
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{6}")
 
 
@@ -58,11 +60,7 @@ def run_folders(home: Path) -> list[Path]:
     runs = home / "runs"
     found = runs.iterdir() if runs.is_dir() else ()
     return sorted(
-        (
-            one
-            for one in found
-            if RUN_ID.fullmatch(one.name) and (one / journal.FILE_NAME).is_file()
-        ),
+        (one for one in found if RUN_ID.fullmatch(one.name) and journal.is_kept_in(one)),
         reverse=True,
     )
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from releasekit import workspace
 from releasekit.errors import NothingToPublish, UnknownGroup, UnknownPackage, UnknownVersion
-from releasekit.graph import Graph
+from releasekit.graph import Graph, reach
+from releasekit.model import Order, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from releasekit.model import Package, Workspace
 
@@ -30,11 +31,21 @@ class Selection:
 
 
 def select(
-    found: Workspace, selection: Selection, groups: Mapping[str, tuple[str, ...]]
+    found: Workspace,
+    selection: Selection,
+    groups: Mapping[str, tuple[str, ...]],
+    *,
+    with_needs: bool = False,
 ) -> tuple[Package, ...]:
-    """The publishable packages that were asked for, in the order of a release."""
+    """The publishable packages that were asked for, in the order of a release.
+
+    `with_needs` takes in what they need, unless it was excluded.
+    """
     packages = found.by_id()
-    wanted = asked_for(found, selection, groups) - excluded(found, selection)
+    wanted = asked_for(found, selection, groups)
+    if with_needs:
+        wanted |= needed(found, wanted)
+    wanted -= excluded(found, selection)
     chosen = tuple(
         packages[package]
         for package in Graph.of(found).order()
@@ -42,10 +53,23 @@ def select(
     )
     if not chosen:
         raise NothingToPublish(root=found.root)
-    for package in chosen:
-        if package.version is None:
-            raise UnknownVersion(package=package.id, manifest=package.manifest)
     return chosen
+
+
+def unknown_versions(packages: Iterable[Package]) -> Iterator[Problem]:
+    for package in packages:
+        if package.version is None:
+            error = UnknownVersion(package=package.id, manifest=package.manifest)
+            yield Problem.of(error, package.id)
+
+
+def needed(found: Workspace, packages: Iterable[str]) -> set[str]:
+    """All that these need, for development aside."""
+    needs: dict[str, list[str]] = {package.id: [] for package in found.packages}
+    for edge in found.edges:
+        if edge.order is not Order.NONE:
+            needs[edge.source].append(edge.target)
+    return reach(needs, packages)
 
 
 def asked_for(

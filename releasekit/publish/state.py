@@ -17,7 +17,7 @@ from releasekit import journal
 from releasekit.errors import ForeignState, StateNotAFolder
 from releasekit.events import GOOD_OUTCOMES, Artifact
 from releasekit.publish.build import artifact_folder, read_artifact
-from releasekit.publish.resume import RUN_ID, kept_releases, run_folders
+from releasekit.publish.resume import GOING, INCOMING, RUN_ID, kept_releases, run_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _PACKAGE = re.compile(r"[a-z]+:[@A-Za-z0-9_][A-Za-z0-9._~/-]*")
 _FILE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._+!~@-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_INCOMING = ".incoming"
 
 
 def prepare(state: Path) -> None:
@@ -46,12 +45,13 @@ def exchange(state: Path, home: Path) -> None:
     Newest first, and none from before a fresh run: it gave up on them, damaged or not.
     """
     known = {folder.name for folder in run_folders(home)}
-    there = {one.name for one in (state / "runs").iterdir() if not one.name.endswith(_INCOMING)}
+    found = {one.name for one in (state / "runs").iterdir()}
+    there = {name for name in found if not name.endswith((INCOMING, GOING))}
     for name in sorted(known | there, reverse=True):
         folder = (home if name in known else state) / "runs" / name
         if folder.is_symlink() or not folder.is_dir() or not RUN_ID.fullmatch(name):
             raise ForeignState(path=folder, problem="it is not a run's folder")
-        if not (folder / journal.FILE_NAME).exists():
+        if not journal.is_kept_in(folder):
             continue  # it ended before its first word
         if name not in known:
             _check(folder)
@@ -106,7 +106,7 @@ def _check(folder: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     """A run's journal and what of it is unsettled; it appears whole or not at all."""
-    draft = target.with_name(target.name + _INCOMING)
+    draft = target.with_name(target.name + INCOMING)
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     keep_artifacts(source, draft, unsettled(journal.read_state(source / journal.FILE_NAME)))

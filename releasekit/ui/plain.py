@@ -66,9 +66,7 @@ def line_for(event: Event, paint: Callable[[str, str], str]) -> str | None:
         case ReleaseEnded(outcome=Outcome.BUILT):
             return None  # its files were shown
         case Attested():
-            text = (
-                f"{event.package}  signed {clean(event.file)}, entry {event.log_index} of the log"
-            )
+            text = f"{package}  signed {clean(event.file)}, entry {event.log_index} of the log"
         case UploadSent():
             text = f"{package}  uploading {clean(event.file)}"
         case UploadAnswered(status=status) if status is not None and status < _REFUSED:

@@ -89,9 +89,8 @@ def _failure(
     lines += [f"  {line}" for line in reason.splitlines()]
     if first.hint:
         lines.append(f"  hint: {clean(first.hint)}")
-    if first.artifacts:
-        return lines  # it was built: its log says nothing about an upload
-    for release in group[:_NAMES]:
+    # Of one that was built the log says nothing about an upload.
+    for release in [one for one in group if not one.artifacts][:_NAMES]:
         log = log_of(release.release.package)
         told = tail(log, _LOG_LINES) if log is not None else []
         told = [line for line in told if line.strip() not in reason]

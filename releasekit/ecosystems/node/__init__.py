@@ -19,13 +19,14 @@ if TYPE_CHECKING:
         Standing,
         TrialRequest,
     )
-    from releasekit.model import Finding, Package, PinPolicy, Workspace
+    from releasekit.model import Finding, Package, PinPolicy, Problem, Workspace
 
 
 class Node:
     name = "node"
     registry = "npm"
     registry_keys = ("url",)
+    dist_tags = True
 
     def standing(self, folder: Path) -> Standing:
         from releasekit.ecosystems.node import discovery
@@ -52,6 +53,8 @@ class Node:
             content: bytes,
             siblings: Mapping[str, str | None],
             policy: PinPolicy,
+            snapshots: Mapping[str, str] = {},
+            version: str | None = None,
         ) -> bytes:
             member = workspace.member_of(package)
             return pins.pinned(
@@ -60,9 +63,21 @@ class Node:
                 siblings=siblings,
                 policy=policy,
                 catalogs=catalogs.get(member.root) if member else None,
+                snapshots=snapshots,
+                version=version,
             )
 
         return pin
+
+    def snapshot(self, version: str, highest: str | None, snapshot: str) -> str:
+        from releasekit.ecosystems.node.snapshot import version_of
+
+        return version_of(version, highest, snapshot)
+
+    def stale_locks(self, workspace: Workspace) -> Sequence[Problem]:
+        from releasekit.ecosystems.node import lockfile
+
+        return lockfile.stale(workspace)
 
     async def versions(self, request: BuildRequest) -> Mapping[str, str]:  # noqa: ARG002
         return {}  # package.json says it, or the package is not publishable

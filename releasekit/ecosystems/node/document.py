@@ -19,38 +19,43 @@ if TYPE_CHECKING:
 
 # A multiple of three, so that the pieces of base64 make one text.
 _CHUNK = 3 << 14
-_AFTER = b'"}}}'
 _PERSON = re.compile(r"([^<(]*)(?:<([^>]*)>)?\s*(?:\(([^)]*)\))?\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """JSON with the tarball, read on the way, in base64 as its last value."""
+    """JSON with the tarball in it, read on the way and in base64.
+
+    It is the first of the attachments, as npm sends it: some registries look no further.
+    """
 
     head: Mapping[str, Any]
     attachment: str
     file: Path
     length: int
     attached: str = ""
-    """What is attached before the tarball, as JSON members."""
+    """What is attached after the tarball, as JSON members."""
 
     @property
     def size(self) -> int:
         encoded = -(-self.length // 3) * 4
-        return len(self._before()) + encoded + len(_AFTER)
+        return len(self._before()) + encoded + len(self._after())
 
     def pieces(self) -> Iterator[bytes]:
         yield self._before()
         with self.file.open("rb") as content:
             while chunk := content.read(_CHUNK):
                 yield base64.b64encode(chunk)
-        yield _AFTER
+        yield self._after()
 
     def _before(self) -> bytes:
         name = json.dumps(self.attachment)
         head = json.dumps(self.head, separators=(",", ":"))
         kind = f'"content_type":"application/octet-stream","length":{self.length}'
-        return f'{head[:-1]},"_attachments":{{{self.attached}{name}:{{{kind},"data":"'.encode()
+        return f'{head[:-1]},"_attachments":{{{name}:{{{kind},"data":"'.encode()
+
+    def _after(self) -> bytes:
+        return f'"}}{self.attached}}}}}'.encode()
 
 
 def document(
@@ -125,7 +130,7 @@ def _person(text: str) -> dict[str, str]:
 def _attached(name: str, bundle: str) -> str:
     kind = json.loads(bundle)["mediaType"]
     body = {"content_type": kind, "data": bundle, "length": len(bundle)}
-    return f"{json.dumps(name)}:{json.dumps(body, separators=(',', ':'))},"
+    return f",{json.dumps(name)}:{json.dumps(body, separators=(',', ':'))}"
 
 
 def _digests(file: Path) -> tuple[str, str, int]:

@@ -50,15 +50,18 @@ def pinned(
     siblings: Mapping[str, str | None],
     policy: PinPolicy = PinPolicy.EXACT,
     catalogs: Mapping[str, Mapping[str, str]] | None = None,
+    snapshots: Mapping[str, str] | None = None,
     version: str | None = None,
 ) -> bytes:
     """The manifest as it may be published: siblings' versions, no workspace protocols.
 
     `siblings` maps the names of the workspace's packages to their versions, private ones
-    included; `catalogs` holds the workspace's catalogs, the unnamed one as `default`. With
-    `version` the package's own version is written too.
+    included; `catalogs` holds the workspace's catalogs, the unnamed one as `default`. Siblings in
+    `snapshots` are required in exactly that version, peers too. With `version` the package's own
+    version is written as well.
     """
-    return _Manifest(content, manifest, siblings, policy, catalogs or {}).pinned(version)
+    found = _Manifest(content, manifest, siblings, policy, catalogs or {}, snapshots or {})
+    return found.pinned(version)
 
 
 class _Manifest:
@@ -69,8 +72,10 @@ class _Manifest:
         siblings: Mapping[str, str | None],
         policy: PinPolicy,
         catalogs: Mapping[str, Mapping[str, str]],
+        snapshots: Mapping[str, str],
     ) -> None:
         self._manifest = manifest
+        self._snapshots = snapshots
         self._siblings = siblings
         self._policy = policy
         self._catalogs = catalogs
@@ -117,7 +122,8 @@ class _Manifest:
         if value.startswith(_LOCAL):
             if name not in self._siblings:
                 raise LocalDependency(manifest=self._manifest, name=name, value=value)
-            return self._by_policy(self._version(name, name, value), "*")
+            version = self._version(name, name, value)
+            return self._snapshots.get(name) or self._by_policy(version, "*")
         if section == _DEVELOPMENT or self._policy is PinPolicy.KEEP or name == self._own_name:
             return value
         if value.startswith("npm:"):
@@ -140,6 +146,7 @@ class _Manifest:
         else:
             self._check(target, version, name, wanted)
             published = wanted
+        published = self._snapshots.get(target, published)
         return f"npm:{target}@{published}" if alias else published
 
     def _catalog(self, name: str, value: str) -> str:
@@ -153,6 +160,7 @@ class _Manifest:
             raise LocalDependency(manifest=self._manifest, name=name, value=entry)
         if name in self._siblings and self._policy is not PinPolicy.KEEP:
             self._check(name, self._version(name, name, entry), name, entry)
+            return self._snapshots.get(name, entry)
         return entry
 
     def _alias(self, section: str, name: str, value: str) -> str:
@@ -176,6 +184,8 @@ class _Manifest:
             )
         version = self._version(target, name, value)
         self._check(target, version, name, value)
+        if target in self._snapshots:
+            return self._snapshots[target]
         # A peer's range is a promise to the user's own choice: an exact one would break installs.
         return value if section == _PEERS else self._by_policy(version, value)
 

@@ -122,7 +122,7 @@ def statement(file: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     subject = [{"name": name, "digest": {"sha512": digest}}]
     return (
         _of_github(subject, environ)
-        if "GITHUB_ACTIONS" in environ
+        if environ.get("GITHUB_ACTIONS")
         else _of_gitlab(subject, environ)
     )
 

@@ -7,7 +7,7 @@ import base64
 import functools
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from releasekit import process
@@ -15,13 +15,13 @@ from releasekit.access import TRUSTED, Access
 from releasekit.attestations import Attestor, Signing
 from releasekit.config import Attestations, TrustedPublishing
 from releasekit.ecosystems import Answer, Confirmation, Presence, untold
-from releasekit.ecosystems.node import credentials, provenance, trusted
+from releasekit.ecosystems.node import credentials, provenance, rules, trusted
 from releasekit.ecosystems.node.credentials import Npmrc
 from releasekit.ecosystems.node.document import document
 from releasekit.ecosystems.node.tarball import NEEDS_NODE, without_build
-from releasekit.errors import CredentialRefused, OddAnswer, SigningRefused, TagNeeded
+from releasekit.errors import CredentialRefused, OddAnswer, SigningRefused
 from releasekit.net import request_with_retry, send
-from releasekit.secrets import origin, redact, split_url
+from releasekit.secrets import origin, redact, split_url, variable_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
     from releasekit.ecosystems import Choice
-    from releasekit.model import Package, Workspace
+    from releasekit.model import Package, Problem, Workspace
     from releasekit.secrets import Credential
 
 _OK = 200
@@ -46,21 +46,40 @@ class NpmRegistry:
     """The dist-tag that was asked for, or that the package asks for."""
     package_access: str | None = None
     """`public` or `restricted`, where that was asked for."""
+    offered: bool = True
+    """Whether trusted publishing, where it is to be used, is to be had here."""
     access: Access = field(default_factory=Access, repr=False)
     confirmation: Confirmation = field(default_factory=Confirmation)
     signing: Signing = field(default_factory=Signing)
     repository: object = None
     """As the package.json writes it."""
 
-    def refusal(self, package: Package) -> TagNeeded | None:
-        version = package.version or ""
-        if "-" in version.partition("+")[0] and not self.tag:
-            return TagNeeded(name=package.name, version=version)
-        return None
+    @property
+    def new_projects_a_day(self) -> None:
+        """No limit is documented."""
+
+    def objections(self, package: Package, presence: Presence | None) -> Sequence[Problem]:
+        access = self.package_access
+        return tuple(rules.objections(package, presence, tag=self.tag, access=access))
+
+    def credential_places(self) -> str:
+        return (
+            f"set `RELEASEKIT_{variable_part(self.name)}_TOKEN`, or put `_authToken` for its "
+            "address into an `.npmrc`"
+        )
 
     async def credential_source(self) -> str | None:
         source = await self.access.source()
+        if source == TRUSTED and not self.offered:
+            return None
         return redact(source) if source else None
+
+    @property
+    def trusts_new_projects(self) -> bool:
+        return False
+
+    async def reach(self, client: httpx.AsyncClient) -> None:
+        """One address serves both."""
 
     async def whoami(self, client: httpx.AsyncClient) -> str | None:
         credential = self.access.found
@@ -81,6 +100,7 @@ class NpmRegistry:
                 registry=self.name,
                 credential=redact(credential.source),
                 words=redact(_words(answer)),
+                anonymous=answer.status_code == _OK,
             )
         return None
 
@@ -150,15 +170,29 @@ class NpmRegistry:
             client, url, headers={**await self.access.read_headers(), "Cache-Control": "no-cache"}
         )
         if answer.status_code == _NOT_FOUND:
-            return Presence(registry=self.name, files={})
+            return Presence(registry=self.name, files={}, known=False)
         if answer.status_code != _OK:
             raise OddAnswer(url=url, status=answer.status_code, words=redact(answer.text))
-        version = answer.json().get("versions", {}).get(without_build(package.version or ""))
-        if version is None:
-            return Presence(registry=self.name, files={})
+        try:
+            body = _document_of(answer, package.name)
+            versions, times = body.get("versions") or {}, body.get("time") or {}
+            version = versions.get(without_build(package.version or ""))
+            files = (
+                {tarball_name(package.name, package.version or ""): _digest(version["dist"])}
+                if version is not None
+                else {}
+            )
+            supported = [name for name, held in versions.items() if not held.get("deprecated")]
+        except (ValueError, AttributeError, KeyError, TypeError):
+            words = "this is not an npm registry's answer"
+            raise OddAnswer(url=url, status=answer.status_code, words=words) from None
         return Presence(
             registry=self.name,
-            files={tarball_name(package.name, package.version or ""): _digest(version["dist"])},
+            files=files,
+            known=bool(versions),
+            highest=rules.highest(versions),
+            supported=rules.highest(supported),
+            withdrawn=version is None and package.version in times,
         )
 
     async def upload(
@@ -228,6 +262,7 @@ def registries_for(
             address=address,
             tag=choice.tag or publish.get("tag"),
             package_access=choice.access or publish.get("access"),
+            offered=trusted.is_offered(address, environ),
             confirmation=Confirmation.of(address, choice.settings),
             access=_access(name, address, package.name, npmrc, environ, in_address, trust),
             signing=Signing.of(choice.settings, environ),
@@ -292,6 +327,14 @@ def _digest(dist: dict[str, str]) -> str:
         if algorithm == "sha512":
             return f"sha512:{base64.b64decode(encoded).hex()}"
     return f"sha1:{dist.get('shasum', '')}"
+
+
+def _document_of(answer: httpx.Response, name: str) -> dict[str, Any]:
+    """A page of something else, served as 200, would mean: nothing is there."""
+    body: dict[str, Any] = answer.json()
+    if body["name"] != name:
+        raise ValueError(body["name"])
+    return body
 
 
 def _words(answer: httpx.Response) -> str:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
         Standing,
         TrialRequest,
     )
-    from releasekit.model import Finding, Package, PinPolicy, Workspace
+    from releasekit.model import Finding, Package, PinPolicy, Problem, Workspace
 
 
 class Python:
     name = "python"
     registry = "pypi"
     registry_keys = ("upload-url", "index-url")
+    dist_tags = False
 
     def standing(self, folder: Path) -> Standing:
         from releasekit.ecosystems.python import discovery
@@ -45,15 +46,35 @@ class Python:
             content: bytes,
             siblings: Mapping[str, str | None],
             policy: PinPolicy,
+            snapshots: Mapping[str, str] = {},
+            version: str | None = None,
         ) -> bytes:
-            return pins.pinned(content, manifest=package.manifest, siblings=siblings, policy=policy)
+            return pins.pinned(
+                content,
+                manifest=package.manifest,
+                siblings=siblings,
+                policy=policy,
+                snapshots=snapshots,
+                version=version,
+            )
 
         return pin
 
-    async def versions(self, request: BuildRequest) -> Mapping[str, str]:
-        from releasekit.ecosystems.python import build
+    def snapshot(self, version: str, highest: str | None, snapshot: str) -> str:
+        from releasekit.ecosystems.python.snapshot import version_of
 
-        return await build.versions(request)
+        return version_of(version, highest, snapshot)
+
+    def stale_locks(self, workspace: Workspace) -> Sequence[Problem]:
+        from releasekit.ecosystems.python import lockfile
+
+        return lockfile.stale(workspace)
+
+    async def versions(self, request: BuildRequest) -> Mapping[str, str]:
+        from releasekit.ecosystems.python import build, dynamic_version
+
+        with dynamic_version.nothing_left(request):
+            return await build.versions(request)
 
     async def build(self, request: BuildRequest) -> None:
         from releasekit.ecosystems.python import build

@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from releasekit import archives
 from releasekit.ecosystems.python.filenames import name_and_version
+from releasekit.ecosystems.python.markers import mean_the_same
 from releasekit.errors import UnreadableArtifact
 from releasekit.model import Check, Finding, Severity
 
@@ -142,20 +143,24 @@ class _File:
             # An sdist's PKG-INFO may leave them to the wheel (metadata before 2.2).
             return
         built = {_normal(text): text for text in metadata.get("requires_dist", [])}
-        for key, text in expected.items():
-            if key not in built:
-                yield self._finding(
-                    Check.REQUIREMENTS,
-                    f"it does not require `{text}`, as its manifest does while it is built",
-                    "look for a build hook or a plugin that changes the dependencies",
-                )
-        for key, text in built.items():
-            if key not in expected:
-                yield self._finding(
-                    Check.REQUIREMENTS,
-                    f"it requires `{text}`, which its manifest does not",
-                    "look for a build hook or a plugin that changes the dependencies",
-                )
+        lost = {key: text for key, text in expected.items() if key not in built}
+        added = {key: text for key, text in built.items() if key not in expected}
+        for key in list(lost):
+            same = next((other for other in added if _mean_the_same(key, other)), None)
+            if same is not None:
+                del lost[key], added[same]
+        for text in lost.values():
+            yield self._finding(
+                Check.REQUIREMENTS,
+                f"it does not require `{text}`, as its manifest does while it is built",
+                "look for a build hook or a plugin that changes the dependencies",
+            )
+        for text in added.values():
+            yield self._finding(
+                Check.REQUIREMENTS,
+                f"it requires `{text}`, which its manifest does not",
+                "look for a build hook or a plugin that changes the dependencies",
+            )
 
     def _record(self) -> Iterator[Finding]:
         if self.record is None:
@@ -252,6 +257,17 @@ def _normal(text: str) -> str:
     requirement.name = canonicalize_name(requirement.name)
     requirement.extras = {canonicalize_name(extra) for extra in requirement.extras}
     return str(requirement).replace("'", '"')
+
+
+def _mean_the_same(one: str, other: str) -> bool:
+    """Whether two requirements in their normal form differ only in how their markers are put."""
+    try:
+        left, right = Requirement(one), Requirement(other)
+    except InvalidRequirement:
+        return False
+    markers = left.marker, right.marker
+    left.marker = right.marker = None
+    return str(left) == str(right) and mean_the_same(*markers)
 
 
 def expected_requirements(manifest: bytes) -> dict[str, str] | None:

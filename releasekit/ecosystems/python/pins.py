@@ -18,12 +18,12 @@ from packaging.specifiers import Specifier
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from releasekit.ecosystems.python import dynamic_version
 from releasekit.ecosystems.python.toml_text import string_spans
 from releasekit.errors import (
     BoundExcludesSibling,
     DirectReference,
     DynamicField,
-    DynamicVersion,
     SiblingVersionUnknown,
     UnpinnableManifest,
 )
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from releasekit.ecosystems.python.toml_text import Location
 
 _BOM = "\ufeff"
+_COMMA_AFTER = re.compile(r"[ \t]*,[ \t]*")
+_PROJECT = re.compile(r"^[ \t]*\[[ \t]*project[ \t]*\][ \t]*(?:#[^\n]*)?\n", re.MULTILINE)
 
 # PEP 508, as far as it takes to find the bounds: `name [extras] bounds ; marker`.
 _REQUIREMENT = re.compile(
@@ -50,19 +52,21 @@ def pinned(
     manifest: str,
     siblings: Mapping[str, str | None],
     policy: PinPolicy = PinPolicy.EXACT,
+    snapshots: Mapping[str, str] | None = None,
     version: str | None = None,
 ) -> bytes:
     """The manifest with its siblings' versions, and with its own when `version` is given.
 
     `siblings` maps the names of the workspace's packages to their versions; None where only a
-    build can tell.
+    build can tell. Those in `snapshots` are required in exactly that version.
     """
-    return _Pyproject(content, manifest).pinned(siblings, policy, version)
+    return _Pyproject(content, manifest, snapshots or {}).pinned(siblings, policy, version)
 
 
 class _Pyproject:
-    def __init__(self, content: bytes, manifest: str) -> None:
+    def __init__(self, content: bytes, manifest: str, snapshots: Mapping[str, str]) -> None:
         self._manifest = manifest
+        self._snapshots = {canonicalize_name(name): one for name, one in snapshots.items()}
         try:
             text = content.decode()
             self._bom = _BOM if text.startswith(_BOM) else ""
@@ -90,13 +94,14 @@ class _Pyproject:
                 changed = self._pin(text, versions, policy)
                 if changed != text:
                     changes[location] = changed
-        if version is not None:
-            if "version" in project.get("dynamic", ()):
-                raise DynamicVersion(manifest=self._manifest)
+        static = None
+        if version is not None and "version" in project.get("dynamic", ()):
+            static = None if dynamic_version.follows_variables(self._data) else version
+        elif version is not None:
             if "version" not in project:
                 raise self._unpinnable("`[project]` has no `version`")
             changes["project", "version"] = version
-        return self._rewritten(changes)
+        return self._rewritten(changes, static)
 
     def _unpinnable(self, reason: str) -> UnpinnableManifest:
         return UnpinnableManifest(manifest=self._manifest, reason=reason)
@@ -157,6 +162,10 @@ class _Pyproject:
                 sibling=requirement.name,
                 version=str(version),
             )
+        snapshot = self._snapshots.get(name)
+        if snapshot is not None:
+            # The bounds were written for releases: whether they admit the tree's was asked above.
+            version, policy = self._version(requirement.name, snapshot), PinPolicy.EXACT
         changed = _with_bounds(text, version, policy)
         if changed is None or not _same_but_bounds(Requirement(changed), requirement):
             raise self._unpinnable(f"the requirement `{text}` cannot be edited safely")
@@ -171,7 +180,8 @@ class _Pyproject:
             raise self._unpinnable(f"`{name}` has the invalid version {text!r}")
         return version
 
-    def _rewritten(self, changes: Mapping[Location, str]) -> bytes:
+    def _rewritten(self, changes: Mapping[Location, str], static: str | None) -> bytes:
+        """With the changes, and with the version as a `static` one where it was dynamic."""
         text = self._text
         expected = copy.deepcopy(self._data)
         for location in sorted(changes, key=self._span, reverse=True):
@@ -182,6 +192,11 @@ class _Pyproject:
             literal = _literal(text[start:end], str(parent[location[-1]]), changes[location])
             text = text[:start] + literal + text[end:]
             parent[location[-1]] = changes[location]
+        if static is not None:
+            text = self._without_dynamic(text, static)
+            project = expected["project"]
+            project["dynamic"] = [one for one in project["dynamic"] if one != "version"]
+            project["version"] = static
         try:
             after = tomllib.loads(text)
         except ValueError as error:
@@ -189,6 +204,21 @@ class _Pyproject:
         if after != expected:
             raise self._unpinnable("its text cannot be edited safely")
         return (self._bom + text).encode()
+
+    def _without_dynamic(self, text: str, version: str) -> str:
+        """`version` moves from `dynamic` into a line of its own below `[project]`."""
+        dynamic_version.require_static(self._data, self._manifest)
+        listed = self._data["project"]["dynamic"]
+        start, end = string_spans(text)["project", "dynamic", listed.index("version")]
+        if comma := _COMMA_AFTER.match(text, end):
+            end = comma.end()
+        text = text[:start] + text[end:]  # a comma before it may stay behind
+        header = _PROJECT.search(text)
+        if header is None:
+            raise self._unpinnable("it has no line `[project]` that a version could stand below")
+        line_end = "\r\n" if header[0].endswith("\r\n") else "\n"
+        line = f'version = "{version}"{line_end}'
+        return text[: header.end()] + line + text[header.end() :]
 
     def _span(self, location: Location) -> tuple[int, int]:
         try:

@@ -21,8 +21,8 @@ from releasekit.ecosystems import Answer, Confirmation, Presence, untold
 from releasekit.ecosystems.python import attestation, credentials, trusted
 from releasekit.ecosystems.python.filenames import name_and_version
 from releasekit.errors import IndexUnknown, OddAnswer, UnreadableArtifact
-from releasekit.net import request_with_retry, send
-from releasekit.secrets import origin, redact, split_url
+from releasekit.net import request_with_retry, require_answer, send
+from releasekit.secrets import origin, redact, split_url, variable_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
     from releasekit.attestations import Attestor
     from releasekit.config import RegistrySettings
-    from releasekit.model import Package
+    from releasekit.model import Package, Problem
     from releasekit.secrets import Credential
 
 _JSON = "application/vnd.pypi.simple.v1+json"
 _HTML = "application/vnd.pypi.simple.v1+html"
 _OK = 200
 _NOT_FOUND = 404
+NEW_PROJECTS_A_DAY = 4
+"""How many one user, and one address, may create on the public index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,8 @@ class SimpleIndex:
     access: Access = field(default_factory=Access, repr=False)
     confirmation: Confirmation = field(default_factory=Confirmation)
     signing: Signing = field(default_factory=Signing)
+    offered: bool = True
+    """Whether trusted publishing, where it is to be used, is to be had here."""
 
     @classmethod
     def of(cls, name: str, settings: RegistrySettings | None, environ: Mapping[str, str]) -> Self:
@@ -69,14 +73,40 @@ class SimpleIndex:
             access=_access(name, upload, index, environ, in_upload, in_index, trust),
             confirmation=Confirmation.of(index, settings),
             signing=Signing.of(settings, environ),
+            offered=trusted.is_offered_at_all(environ),
         )
 
-    def refusal(self, package: Package) -> None:
-        """Nothing is known beforehand."""
+    @property
+    def new_projects_a_day(self) -> int | None:
+        return NEW_PROJECTS_A_DAY if _is_public(self.address) else None
+
+    def objections(
+        self,
+        package: Package,  # noqa: ARG002
+        presence: Presence | None,  # noqa: ARG002
+    ) -> tuple[Problem, ...]:
+        """It keeps its rules to itself until something is sent."""
+        return ()
+
+    def credential_places(self) -> str:
+        return (
+            f"set `RELEASEKIT_{variable_part(self.name)}_TOKEN`, add it to `~/.pypirc` or the "
+            "keyring, or use trusted publishing in CI"
+        )
 
     async def credential_source(self) -> str | None:
         source = await self.access.source()
+        if source == TRUSTED and not self.offered:
+            return None
         return redact(source) if source else None
+
+    @property
+    def trusts_new_projects(self) -> bool:
+        return True  # by a pending publisher
+
+    async def reach(self, client: httpx.AsyncClient) -> None:
+        if origin(self.address) != origin(self.index):
+            await require_answer(client, self.address)
 
     async def whoami(self, client: httpx.AsyncClient) -> str | None:  # noqa: ARG002
         """The upload API has no such question."""
@@ -104,21 +134,29 @@ class SimpleIndex:
                      "Cache-Control": "no-cache", **await self.access.read_headers()},
         )  # fmt: skip
         if answer.status_code == _NOT_FOUND:
-            return Presence(registry=self.name, files={})
+            return Presence(registry=self.name, files={}, known=False)
         if answer.status_code != _OK:
             raise OddAnswer(url=url, status=answer.status_code, words=redact(answer.text))
         wanted = Version(package.version or "")
-        files = {
-            name: digest
-            for name, digest in _files(answer).items()
-            if (built := name_and_version(name)) is not None and built[1] == wanted
-        }
+        try:
+            served = _files(answer)
+        except (ValueError, AttributeError, KeyError, TypeError):
+            words = "this is not a simple index's answer"
+            raise OddAnswer(url=url, status=answer.status_code, words=words) from None
+        named = {name: built[1] for name in served if (built := name_and_version(name))}
+        files = {name: served[name] for name, version in named.items() if version == wanted}
         missing = [
             kind
             for kind, suffix in (("a wheel", ".whl"), ("an sdist", ".tar.gz"))
             if files and not any(name.endswith(suffix) for name in files)
         ]
-        return Presence(registry=self.name, files=files, missing=" and ".join(missing))
+        released = max((one for one in named.values() if not one.is_devrelease), default=None)
+        return Presence(
+            registry=self.name,
+            files=files,
+            missing=" and ".join(missing),
+            highest=str(released) if released else None,
+        )
 
     async def upload(
         self,
@@ -205,18 +243,23 @@ def _is_public(upload: str) -> bool:
 def _form_fields(file: Path) -> dict[str, list[str] | str]:
     from twine.exceptions import TwineException
     from twine.package import PackageFile
-    from twine.repository import Repository
 
     try:
         package = PackageFile.from_filename(str(file), comment=None)
     except TwineException as error:
         raise UnreadableArtifact(file=file, problem=str(error)) from error
-    pairs = Repository._convert_metadata_to_list_of_tuples(package.metadata_dictionary())  # noqa: SLF001 - the one place that knows the form's spelling
+    # Its names are the form's; twine's own way from here to pairs would load requests.
     fields: dict[str, list[str] | str] = {":action": "file_upload", "protocol_version": "1"}
-    for key, value in pairs:
-        held = fields.setdefault(key, [])
-        if isinstance(held, list):
-            held.append(value)
+    for key, value in package.metadata_dictionary().items():
+        match value:
+            case dict():
+                fields[key] = [f"{name}, {url}" for name, url in value.items()]
+            case list() if key == "keywords":
+                fields[key] = ", ".join(value)
+            case list():
+                fields[key] = [str(one) for one in value]
+            case _:
+                fields[key] = str(value)
     return fields
 
 
@@ -234,6 +277,8 @@ def _files(answer: httpx.Response) -> dict[str, str]:
         }
     links = _Links()
     links.feed(answer.text)
+    if not links.is_index:
+        raise ValueError
     return links.files
 
 
@@ -243,6 +288,16 @@ class _Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[str, str] = {}
+        self._text = ""
+
+    @property
+    def is_index(self) -> bool:
+        """A page of logging in or of maintenance, served as 200, would mean: nothing is there."""
+        told = self._text.strip().lower()
+        return bool(self.files) or not told or "links for" in told or "index" in told
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         href = dict(attrs).get("href") if tag == "a" else None

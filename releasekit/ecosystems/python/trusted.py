@@ -27,6 +27,13 @@ def is_offered(environ: Mapping[str, str]) -> bool:
     )
 
 
+def is_offered_at_all(environ: Mapping[str, str]) -> bool:
+    """Also for an audience that only the index itself can name."""
+    return is_offered(environ) or any(
+        value for name, value in environ.items() if name.endswith("_ID_TOKEN")
+    )
+
+
 def _variable(audience: str) -> str:
     return f"{variable_part(audience)}_ID_TOKEN"
 
