@@ -1018,6 +1018,14 @@ class StateNotAFolder(UsageError):
         )
 
 
+class OutNotUsable(UsageError):
+    def __init__(self, *, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"the artifacts cannot be left in `{folder}`: {reason}",
+            hint="give a folder after `--out` that can be written to and has room",
+        )
+
+
 class ForeignState(ReleaseKitError):
     def __init__(self, *, path: Path, problem: str) -> None:
         super().__init__(

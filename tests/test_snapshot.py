@@ -302,6 +302,7 @@ def test_resume_takes_the_same_versions_and_a_plain_run_makes_new_ones(
     [run] = (folder.name for folder in root.glob(".git/releasekit/runs/*"))
     assert "to continue: releasekit publish --yes --snapshot --registry" in first.out
     assert f"--resume {run}" in first.out
+    assert f"--resume {run}" in releasekit("status", cwd=root).out
     [version] = {str(built[1]) for name in served(pypi, "acme-text") if (built := parsed(name))}
     where = ("--registry", pypi_option(pypi))
     other = publish(releasekit, root, *where, "--resume", "--snapshot", "8")
