@@ -84,7 +84,7 @@ def node_workspace(root: Path, count: int, *, pnpm: bool) -> Path:
             "files": ["index.js"],
             "license": "MIT",
             "publishConfig": {"access": "public"},
-            "dependencies": dict.fromkeys(needs, "workspace:^" if pnpm else "^1.0.0"),
+            "dependencies": dict.fromkeys(needs, "^1.0.0"),
         }
         files[f"{folder}/package.json"] = json.dumps(body)
         files[f"{folder}/index.js"] = "1\n"
