@@ -26,6 +26,7 @@ _SECRET = re.compile(
     r"|\.git-credentials|\.dockercfg|id_(?:rsa|dsa|ecdsa|ed25519)|.+\.(?:p12|pfx|jks|keystore|kdbx)"
 )
 _MAYBE_SECRET = re.compile(r".+\.(?:pem|key|der|ppk)")
+_PIECE = 1 << 20
 _PRIVATE_KEY = b"PRIVATE KEY-----"
 
 
@@ -36,6 +37,8 @@ class Entry:
     link: str | None
     """Where it leads, seen from the archive's top."""
     read: Callable[[], bytes]
+    pieces: Callable[[], Iterator[bytes]] = lambda: iter(())
+    """Of a wheel's entry, which may be as big as the wheel: its content bit by bit."""
 
 
 def scan(file: Path) -> Iterator[Entry]:
@@ -75,11 +78,18 @@ def _zip(file: Path) -> Iterator[Entry]:
             def read(info: zipfile.ZipInfo = info) -> bytes:
                 return archive.read(info)
 
+            def pieces(info: zipfile.ZipInfo = info) -> Iterator[bytes]:
+                with archive.open(info) as content:
+                    while piece := content.read(_PIECE):
+                        yield piece
+
             link = None
             if stat.S_ISLNK(info.external_attr >> 16):
                 target = read().decode("utf-8", "replace")
                 link = posixpath.join(posixpath.dirname(info.filename), target)
-            yield Entry(name=info.filename, size=info.file_size, link=link, read=read)
+            yield Entry(
+                name=info.filename, size=info.file_size, link=link, read=read, pieces=pieces
+            )
 
 
 def escapes(path: str) -> bool:

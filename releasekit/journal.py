@@ -198,22 +198,26 @@ def first_event(path: Path) -> events.Event | None:
 
 
 def ended_well(path: Path) -> events.RunStarted | None:
-    """How a run began that ended well, from its first and last line alone.
+    """How a run began that ended well, every sum checked and nothing between unpacked.
 
-    Fifty journals of 700 packages take ten seconds to read. What stands between these two lines
-    matters to nobody who only asks what is unsettled.
+    Who asks what is unsettled needs no more, and a run of 700 packages has 8,000 events.
     """
     try:
         head = _read_head(path)
-        data = path.read_bytes()
-        last = json.loads(data[data.rfind(b"\n", 0, -1) + 1 :])
-    except (DamagedJournal, FileNotFoundError, ValueError):
+        *lines, rest = path.read_bytes().split(b"\n")
+    except (DamagedJournal, FileNotFoundError):
         return None  # whoever reads the whole says what is wrong
-    whole = data.endswith(b"\n") and head == (data.count(b"\n"), last.pop("sum", None))
-    began = first_event(path)
-    if not whole or last.get("event") != events.RunEnded.kind or last.get("ok") is not True:
+    checksum = _SEED
+    for line in lines:
+        body, _, tail = line.rpartition(b',"sum":"')
+        checksum = hashlib.sha256(checksum.encode() + body + b"}").hexdigest()[:16]
+        if tail != f'{checksum}"}}'.encode():
+            return None
+    if rest or not lines or head != (len(lines), checksum):
         return None
-    return began if isinstance(began, events.RunStarted) else None
+    began, last = first_event(path), json.loads(lines[-1])
+    well = last.get("event") == events.RunEnded.kind and last.get("ok") is True
+    return began if well and isinstance(began, events.RunStarted) else None
 
 
 def _read_head(path: Path) -> tuple[int, str] | None:

@@ -119,7 +119,7 @@ def test_a_journal_is_never_overwritten(tmp_path: Path) -> None:
         journal.Journal(tmp_path / "journal.jsonl")
 
 
-def test_a_run_that_ended_well_is_known_by_its_first_and_last_line(tmp_path: Path) -> None:
+def test_a_run_that_ended_well_is_known_without_unpacking_it(tmp_path: Path) -> None:
     path = tmp_path / journal.FILE_NAME
     began = RunStarted(run="r", command="publish", releasekit="1", commit=None, releases=())
     with journal.Journal(path) as book:
@@ -135,6 +135,7 @@ def test_a_run_that_ended_well_is_known_by_its_first_and_last_line(tmp_path: Pat
         whole + b"{",
         b"".join([*whole.splitlines(keepends=True)[:1], *whole.splitlines(keepends=True)[2:]]),
         whole.replace(b'"releasekit":"1"', b'"releasekit":"2"'),
+        whole.replace(b'"build"', b'"inspect"'),
     ):
         path.write_bytes(changed)
         assert journal.ended_well(path) is None

@@ -107,14 +107,16 @@ class _File:
             parts = entry.name.split("/")
             small = entry.size <= _LONGEST_METADATA
             if self.is_wheel:
-                content = entry.read()
-                digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+                sha256 = hashlib.sha256()
+                for piece in entry.pieces():
+                    sha256.update(piece)
+                digest = base64.urlsafe_b64encode(sha256.digest())
                 self.hashes[entry.name] = digest.rstrip(b"=").decode()
                 if len(parts) == 2 and parts[0].endswith(".dist-info") and small:  # noqa: PLR2004
                     if parts[1] == "METADATA":
-                        self.metadata = content
+                        self.metadata = entry.read()
                     elif parts[1] == "RECORD":
-                        self.record = content
+                        self.record = entry.read()
             elif len(parts) == 2 and parts[1] == "PKG-INFO" and small:  # noqa: PLR2004
                 self.metadata = entry.read()
 
