@@ -59,18 +59,19 @@ class Journal:
         body = json.dumps(events.to_json(event), ensure_ascii=False, separators=(",", ":"))
         checksum, number = _sum(self._sum, body), self._lines + 1
         line = f'{body[:-1]},"sum":"{checksum}"}}\n'.encode()
+        at = self._files[0]
         try:
-            for file in self._files:
-                file.write(line)
+            for at in self._files:
+                at.write(line)
             if event.durable:
-                for file in self._files:
-                    file.sync()
-                for file in self._files:
-                    file.promise(number, checksum)
+                for at in self._files:
+                    at.sync()
+                for at in self._files:
+                    at.promise(number, checksum)
         except OSError as error:
             for file in self._files:
                 file.take_back()
-            raise JournalNotWritten(path=self.path, reason=error.strerror or str(error)) from error
+            raise JournalNotWritten(path=at.path, reason=error.strerror or str(error)) from error
         for file in self._files:
             file.settle()
         self._sum, self._lines = checksum, number
@@ -94,6 +95,7 @@ class Journal:
 class _File:
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.path = path
         self._lines = os.open(path, flags | os.O_APPEND, 0o600)
         self._head = os.open(path.with_name(HEAD_NAME), flags, 0o600)
         self._size = self._written = 0
@@ -193,6 +195,25 @@ def first_event(path: Path) -> events.Event | None:
         return _decode(path, 1, line[:-1], _SEED, line)[1] if line.endswith(b"\n") else None
     except (DamagedJournal, FileNotFoundError):
         return None
+
+
+def ended_well(path: Path) -> events.RunStarted | None:
+    """How a run began that ended well, from its first and last line alone.
+
+    Fifty journals of 700 packages take ten seconds to read. What stands between these two lines
+    matters to nobody who only asks what is unsettled.
+    """
+    try:
+        head = _read_head(path)
+        data = path.read_bytes()
+        last = json.loads(data[data.rfind(b"\n", 0, -1) + 1 :])
+    except (DamagedJournal, FileNotFoundError, ValueError):
+        return None  # whoever reads the whole says what is wrong
+    whole = data.endswith(b"\n") and head == (data.count(b"\n"), last.pop("sum", None))
+    began = first_event(path)
+    if not whole or last.get("event") != events.RunEnded.kind or last.get("ok") is not True:
+        return None
+    return began if isinstance(began, events.RunStarted) else None
 
 
 def _read_head(path: Path) -> tuple[int, str] | None:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from tests.conftest import ReleaseKit
 
-COMMANDS = ("init", "check", "publish", "demo", "discover", "graph", "recover", "status")
+COMMANDS = (
+    "init", "check", "publish", "demo", "discover", "graph", "recover", "status", "pause", "resume",
+    "cancel", "clean",
+)  # fmt: skip
 
 
 def test_version(releasekit: ReleaseKit) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -31,6 +34,7 @@ from tests.test_node_credentials import add_user
 from tests.test_publish import outcomes, pypi_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from releasekit.config import RegistrySettings
@@ -72,6 +76,7 @@ def test_what_is_not_committed_stops_a_release_and_our_own_files_do_not(
     (root / ".gitignore").write_text("*.log\n")
     commit(root)
     (root / "build.log").write_text("ignored")
+    (root / "releasekit.toml").write_text("")
     where = ("--registry", pypi_option(pypi))
     own = ("--state", "kept/state", "--receipts", "receipts.json")
     assert publish(releasekit, root, *where, *own, "--package", "acme-text").code == 0
@@ -113,11 +118,17 @@ def test_a_repository_without_a_commit_says_so(tmp_path: Path, releasekit: Relea
     assert "there is no commit yet" in result.out
 
 
-def test_where_git_cannot_tell_that_is_a_warning(tmp_path: Path, releasekit: ReleaseKit) -> None:
-    write_sample(tmp_path, node={})
-    (tmp_path / ".git").mkdir()
-    result = releasekit("check", "--registry", NOWHERE, cwd=tmp_path)
-    assert "git does not tell whether this tree is clean" in result.out
+def test_where_git_cannot_tell_the_run_stops_unless_a_dirty_tree_is_allowed(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = tmp_path / "repo"
+    write_sample(root, node={}, python={"acme-text": ()})
+    (root / ".git").mkdir()
+    where = ("--registry", pypi_option(pypi))
+    refused = publish(releasekit, root, *where)
+    assert refused.code == 1
+    assert "git does not tell whether this tree is clean" in error(refused)["message"]
+    assert publish(releasekit, root, *where, "--allow-dirty").code == 0
 
 
 NOWHERE = "pypi=http://127.0.0.1:9/,http://127.0.0.1:9/simple/"
@@ -222,6 +233,54 @@ def test_npms_rules_for_tags_and_access_are_kept_before_anything_is_built(
     again = publish(releasekit, root, *where, "--tag", "old")
     notes = [one["message"] for one in again.events() if one["event"] == "noted"]
     assert any("`--tag old` would change nothing: every npm package" in note for note in notes)
+
+
+@contextlib.contextmanager
+def recording_registry() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Takes every document as it is, and shows the last."""
+    taken: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(201, {})
+
+        def do_GET(self) -> None:
+            self._answer(200 if taken else 404, taken[-1] if taken else {})
+
+        def _answer(self, status: int, body: object) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", taken
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_tag_and_access_stand_in_what_is_sent_before_those_of_the_manifest(
+    releasekit: ReleaseKit, tmp_path: Path
+) -> None:
+    write_sample(tmp_path, python={}, node={"@acme/parser": ()})
+    manifest = tmp_path / "node/parser/package.json"
+    own = '"access": "public", "tag": "own"'
+    manifest.write_text(manifest.read_text().replace('"access": "public"', own))
+    with recording_registry() as (address, taken):
+        result = publish(
+            releasekit, tmp_path, "--tag", "next", "--access", "restricted",
+            "--registry", f"npm={address}",
+        )  # fmt: skip
+    assert result.code == 0, result.out + result.err
+    [document] = taken
+    assert document["dist-tags"] == {"next": "1.0.0"}
+    assert document["access"] == "restricted"
 
 
 def test_a_tag_for_a_run_without_npm_packages_is_told(

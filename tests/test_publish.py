@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -56,12 +55,10 @@ def test_three_python_packages_reach_the_registry_in_order_with_our_bytes(
     assert result.code == 0, result.err
     assert list(outcomes(result)) == PYTHON_ORDER
     assert set(outcomes(result).values()) == {"published"}
-    [run] = (tmp_path / "repo/.releasekit/runs").iterdir()
+    [file] = tmp_path.glob("repo/.releasekit/runs/*/journal.jsonl")
+    releases = journal.read_state(file).releases
     for name in ("acme-app", "acme-models", "acme-text"):
-        built = {
-            file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-            for file in (run / "artifacts" / f"pypi-{name}").iterdir()
-        }
+        built = {made.file: made.sha256 for made in releases[f"pypi:{name}"].artifacts}
         assert len(built) == 2
         assert served(pypi, name) == built
 

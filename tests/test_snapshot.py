@@ -131,13 +131,13 @@ def test_a_snapshot_of_both_worlds_is_pinned_exactly_and_leaves_no_trace(
     assert set(outcomes(result).values()) == {"published"}
     assert contents(root) == before
     assert "acme_app-1.0.1.dev7-py3-none-any.whl" in served(pypi, "acme-app")
-    [wheel] = root.glob(".git/releasekit/runs/*/artifacts/pypi-acme-app/*dev7*.whl")
+    [wheel] = (root.parent / "pypi-registry").rglob("acme_app-*dev7*.whl")
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read("acme_app-1.0.1.dev7.dist-info/METADATA").decode()
     assert re.findall("^Requires-Dist: (.*)$", metadata, re.MULTILINE) == [
         "acme-models==1.0.1.dev7 ; sys_platform != 'none'"
     ]
-    [tarball] = root.glob(".git/releasekit/runs/*/artifacts/npm-@acme__cli/*snapshot*.tgz")
+    [tarball] = (root.parent / "npm-registry").rglob("@acme/cli/*snapshot*.tgz")
     with tarfile.open(tarball) as packed:
         file = packed.extractfile("package/package.json")
         assert file is not None
@@ -302,6 +302,7 @@ def test_resume_takes_the_same_versions_and_a_plain_run_makes_new_ones(
     [run] = (folder.name for folder in root.glob(".git/releasekit/runs/*"))
     assert "to continue: releasekit publish --yes --snapshot --registry" in first.out
     assert f"--resume {run}" in first.out
+    assert f"--resume {run}" in releasekit("status", cwd=root).out
     [version] = {str(built[1]) for name in served(pypi, "acme-text") if (built := parsed(name))}
     where = ("--registry", pypi_option(pypi))
     other = publish(releasekit, root, *where, "--resume", "--snapshot", "8")

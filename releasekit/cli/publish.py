@@ -169,7 +169,8 @@ def problem_lines(shell: Shell, problem: Problem) -> Iterator[str]:
     from releasekit.ui.text import clean
 
     color = "1;31" if problem.severity is Severity.ERROR else "1;33"
-    about = f"{problem.package}: " if problem.package else ""
+    named = problem.package is None or problem.message.startswith(problem.package)
+    about = "" if named else f"{problem.package}: "
     told = clean(redact(f"{about}{problem.message}"), lines=True)
     yield f"{shell.style(f'{problem.severity}:', color)} {told}"
     if problem.hint:

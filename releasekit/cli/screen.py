@@ -136,13 +136,17 @@ class Screen:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """The terminal is a question's for a while."""
+        """The terminal is a question's for a while: it comes after what was said."""
         self.suspend()
+        lines, self._shell.lines = self._shell.lines, None
+        if lines is not None:
+            lines.drain()
         self._asking = True
         try:
             yield
         finally:
             self._asking = False
+            self._shell.lines = lines
             self.resume()
 
     def suspend(self) -> None:
@@ -177,10 +181,7 @@ class Screen:
         """The command line; a secret in it is known as one only once the run has read it."""
         from releasekit.secrets import redact
 
-        command = self._command
-        if self.state.snapshot is not None and "--resume" not in command:
-            command += f" --resume {self.state.run}"  # else it would be another snapshot
-        return redact(command)
+        return redact(self.state.again or self._command)
 
     def finish(self, *, complete: bool) -> None:
         """The last words, here, in the log, and where CI shows them."""

@@ -182,7 +182,9 @@ async def run(
         copy = request.state / "runs" / this.run if request.state and keep else None
         with (
             _receipts_at_the_end(request, this, prepared),
-            recorded(this, prepared.plan.all_releases, about=_about(request), copy=copy) as record,
+            recorded(
+                this, prepared.plan.all_releases, about=_about(request, this), copy=copy
+            ) as record,
         ):
             control.tell(record.emit)
             if torn is not None:
@@ -209,8 +211,11 @@ def with_what_was_asked(request: PublishRequest, earlier: RunState | None) -> Pu
     )
 
 
-def _about(request: PublishRequest) -> About:
+def _about(request: PublishRequest, this: Opened) -> About:
+    # The command line of a snapshot alone could mean another one.
+    repeats = request.snapshot is None or request.resume is not None or not this.again
     return About(
+        again=this.again if repeats else f"{this.again} --resume {this.run}",
         # A dry run gives up on nothing.
         fresh=request.fresh and not request.dry_run,
         snapshot=request.snapshot,

@@ -64,6 +64,8 @@ class About:
     snapshot: str | None = None
     tag: str | None = None
     access: str | None = None
+    again: str = ""
+    """The command line that continues it, where that is not its own."""
 
 
 PLAIN = About()
@@ -204,7 +206,7 @@ def recorded(
                 commit=git.head(this.root),
                 releases=tuple(releases),
                 fresh=about.fresh,
-                again=this.again,
+                again=about.again or this.again,
                 snapshot=about.snapshot,
                 tag=about.tag,
                 access=about.access,

@@ -73,8 +73,10 @@ def tree(
         and (tracked or not any(path == one or one in path.parents for one in left))
     ]
     if others:
-        severity = Severity.WARNING if allowed else Severity.ERROR
-        yield Problem.of(DirtyTree(changed=others, committed=committed), severity=severity)
+        problem = Problem.of(DirtyTree(changed=others, committed=committed))
+        if allowed:
+            problem = replace(problem, severity=Severity.WARNING, hint="commit it first if you can")
+        yield problem
 
 
 def options_without_effect(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from releasekit import git
+from releasekit.config import FILE_NAME
 from releasekit.ecosystems import all_ecosystems
 from releasekit.errors import PlanChanged, TreeChanged
 from releasekit.graph import Graph
@@ -104,7 +105,7 @@ async def _around(request: PublishRequest, place: Place) -> list[Problem]:
 
     def tree() -> list[Problem]:
         changed = place.changed
-        aside = {place.home, *place.aside}
+        aside = {place.home, root / FILE_NAME, *place.aside}
         aside |= {one for one in (request.state, request.receipts) if one is not None}
         committed = not changed or git.head(root) is not None
         allowed = request.allow_dirty
