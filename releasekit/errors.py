@@ -1128,6 +1128,15 @@ class NotEmbedded(ReleaseKitError):
         )
 
 
+class NpmRegistryNotInstalled(ReleaseKitError):
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(
+            f"the npm registry for this machine could not be installed: {reason}",
+            hint="npm needs its own registry for this once; without Node.js on the PATH the npm"
+            " packages are left out",
+        )
+
+
 class FolderTaken(UsageError):
     def __init__(self, *, folder: Path) -> None:
         super().__init__(f"`{folder}` is not empty", hint="name a folder that does not exist yet")

@@ -17,6 +17,7 @@ import threading
 import time
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -29,7 +30,6 @@ from tests.test_build_node import manifest, tool, workspace_of  # noqa: F401 - a
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from releasekit.config import RegistrySettings
     from tests.conftest import ReleaseKit, Result
@@ -432,3 +432,26 @@ def test_kept_registries_serve_until_the_end_and_leave_nothing_however_it_comes(
     if number is signal.SIGKILL:
         # What was left in the repository is a free lock, and no run that another could take up.
         assert not (tmp_path / "repo/.releasekit/runs").exists()
+
+
+def test_a_folder_is_swept_also_when_we_were_killed_at_once_and_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "throwaway"
+    folder.mkdir()
+    ours, theirs = os.pipe()
+    os.close(ours)  # nobody reads what it prints
+    program = Path(embedded.__file__).parent / "sweeper.py"
+    with subprocess.Popen(
+        [sys.executable, "-I", program, folder], stdin=subprocess.DEVNULL, stdout=theirs
+    ) as sweeper:
+        os.close(theirs)
+        try:
+            for _ in range(2):
+                deadline = time.monotonic() + 30
+                while folder.exists():
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+                folder.mkdir()  # as a registry does that was just starting
+        finally:
+            sweeper.kill()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from releasekit import process
 from releasekit.config import RegistrySettings
 from releasekit.embedded.behaviour import VARIABLE, Behaviour
+from releasekit.errors import ChildFailed, ChildTimedOut, NpmRegistryNotInstalled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,12 +113,16 @@ def install_npm_registry() -> Path:
         building = Path(name) / "building"
         building.mkdir()
         shutil.copy(_NPM_FOLDER / "package.json", building)
-        process.output(
-            [npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts",
-             "--loglevel=error"],
-            cwd=building,
-            timeout=600,
-        )  # fmt: skip
+        argv = [
+            *(npm, "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"),
+            # npm's own pauses add up to ten minutes where there is no network.
+            *("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"),
+            "--loglevel=error",
+        ]
+        try:
+            process.output(argv, cwd=building, timeout=600)
+        except (ChildFailed, ChildTimedOut) as error:
+            raise NpmRegistryNotInstalled(reason=error.message) from error
         try:
             building.rename(target)
         except OSError:

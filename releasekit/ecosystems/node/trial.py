@@ -134,7 +134,8 @@ async def _tried(trials: _Trials, package: Package, folder: Path) -> tuple[Verdi
         await _install(trials, package, folder, log)
     except (ChildFailed, ChildTimedOut) as error:
         words = process.read_tail(log) if log.exists() else error.message
-        missing = _NOT_FOUND.search(words)
+        # Without a network nobody can say what is on no registry.
+        missing = not trials.offline and _NOT_FOUND.search(words)
         return (Verdict.MISSING_DEPENDENCY if missing else Verdict.NOT_INSTALLED), _last(words)
     program = folder / _PROBE.name  # beside node_modules: that is where Node looks
     program.write_bytes(_PROBE.read_bytes())

@@ -90,7 +90,8 @@ async def _tried(trials: _Trials, package: Package, folder: Path) -> tuple[Verdi
         await _install(trials, package, python, log)
     except (ChildFailed, ChildTimedOut) as error:
         words = process.read_tail(log) if log.exists() else error.message
-        missing = _NOT_FOUND.search(" ".join(words.split()))
+        # Without a network nobody can say what is on no registry.
+        missing = not trials.offline and _NOT_FOUND.search(" ".join(words.split()))
         return (Verdict.MISSING_DEPENDENCY if missing else Verdict.NOT_INSTALLED), _last(words)
     runs = process.build_environment(request.environ, VIRTUAL_ENV=str(venv))
     # Isolated: what lies beside the probe must not be found.
