@@ -167,7 +167,7 @@ def test_what_a_kill_left_half_done_goes_too(tmp_path: Path) -> None:
 
 def test_behind_a_damaged_journal_everything_stays(tmp_path: Path) -> None:
     write_run(tmp_path, 1)
-    damaged = write_run(tmp_path, 2) / journal.FILE_NAME
+    damaged = write_run(tmp_path, 2, outcome=None) / journal.FILE_NAME
     damaged.write_bytes(damaged.read_bytes().replace(b"a.whl", b"b.whl"))
     write_run(tmp_path, 3)
     cleaning = plan_cleaning(tmp_path, keep_runs=1)

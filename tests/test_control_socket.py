@@ -237,8 +237,10 @@ class Run:
         raise AssertionError((kind, self.events))
 
     def end(self) -> tuple[int, str]:
-        out, err = self.child.communicate(timeout=60)
-        told = [json.loads(line) for line in out.splitlines()]
+        assert self.child.stdout is not None
+        # First what an earlier read took along: `communicate` passes over it.
+        told = [json.loads(line) for line in self.child.stdout]
+        _, err = self.child.communicate(timeout=60)
         self.events += [one for one in told if "event" in one]  # the last may be an error
         return self.child.returncode, err
 

@@ -273,8 +273,8 @@ def test_a_live_run_is_shown_and_followed_to_its_end(
         assert lines.stdout is not None
         first = lines.stdout.readline()
         gate.set()
-        told, _ = text.communicate(timeout=60)
-        rest, _ = lines.communicate(timeout=60)
+        with text, lines:  # `communicate` would pass over what the first line's read took along
+            told, rest = text.stdout.read(), lines.stdout.read()
         assert run.end()[0] == text.returncode == lines.returncode == 1
     assert "pypi:acme-text  published" in told
     assert "failed: pypi:acme-models" in told
