@@ -162,10 +162,9 @@ class Attested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadSent(Event):
-    """Written before the first byte leaves: from here on the registry may hold the file."""
+    """From here on the registry may hold the file; `Journal.promised` precedes the first byte."""
 
     kind = "upload-sent"
-    durable = True
     package: str
     file: str
     sha256: str
@@ -250,7 +249,6 @@ class Confirmed(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEnded(Event):
     kind = "release-ended"
-    durable = True
     package: str
     outcome: Outcome
     reason: str | None = None

@@ -47,9 +47,13 @@ class Journal:
     """One run's journal, open for appending by the one process that holds the lock."""
 
     def __init__(self, path: Path, *, copy: Path | None = None) -> None:
+        import asyncio  # who only reads a journal starts without
+
         self.path = path
         self._sum = _SEED
         self._lines = 0
+        self._promised = 0
+        self._syncing = asyncio.Lock()
         self._files = [_File(path)]
         if copy is not None:
             self._files.append(_File(copy))
@@ -68,6 +72,7 @@ class Journal:
                     at.sync()
                 for at in self._files:
                     at.promise(number, checksum)
+                self._promised = number
         except OSError as error:
             for file in self._files:
                 file.take_back()
@@ -75,6 +80,29 @@ class Journal:
         for file in self._files:
             file.settle()
         self._sum, self._lines = checksum, number
+
+    async def promised(self) -> None:
+        """All that was appended so far is on the disk; many who wait share one sync."""
+        import asyncio
+
+        wanted = self._lines
+        async with self._syncing:
+            if self._promised >= wanted:
+                return
+            number, checksum = self._lines, self._sum
+            at = self._files[0]
+            try:
+                for at in self._files:
+                    await asyncio.to_thread(at.sync)
+                if self._promised < number:  # a durable event may have been faster
+                    for at in self._files:
+                        at.promise(number, checksum)
+                        at.settle()
+                    self._promised = number
+            except OSError as error:
+                raise JournalNotWritten(
+                    path=at.path, reason=error.strerror or str(error)
+                ) from error
 
     def close(self) -> None:
         for file in self._files:

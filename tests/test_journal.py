@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -100,17 +101,65 @@ def test_a_journal_that_lost_whole_lines_at_its_end_is_found(tmp_path: Path) -> 
             journal.read(path)
 
 
-def test_a_copy_holds_the_same_lines_and_promises(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_a_copy_holds_the_same_lines_and_promises(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     copy = tmp_path / "copy" / journal.FILE_NAME
     with journal.Journal(tmp_path / journal.FILE_NAME, copy=copy) as book:
         for event in EVENTS[:2]:
             book.append(event)
             assert copy.read_bytes() == (tmp_path / journal.FILE_NAME).read_bytes()
+        await book.promised()
     assert journal.read(copy).events == EVENTS[:2]
     copy.write_bytes(b"")
     with pytest.raises(DamagedJournal):
         journal.read(copy)
+
+
+@pytest.mark.anyio
+async def test_many_promises_share_one_sync_and_each_waits_for_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / journal.FILE_NAME
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def slow(descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        fsync(descriptor)
+        synced.append(size)
+
+    with journal.Journal(path) as book:
+        monkeypatch.setattr(os, "fsync", slow)
+
+        async def send(number: int) -> None:
+            book.append(UploadSent(package=f"pypi:{number}", file="a.whl", sha256="00"))
+            own = path.stat().st_size
+            await book.promised()
+            assert max(synced) >= own
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(20):
+                group.create_task(send(number))
+        assert len(synced) < 5
+        lines = int(path.with_name(journal.HEAD_NAME).read_bytes().split()[0])
+        assert lines == 20
+
+
+@pytest.mark.anyio
+async def test_a_promise_that_cannot_be_kept_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with journal.Journal(tmp_path / journal.FILE_NAME) as book:
+        book.append(EVENTS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(JournalNotWritten, match="No space left"):
+                await book.promised()
+        await book.promised()
 
 
 def test_a_journal_is_never_overwritten(tmp_path: Path) -> None:

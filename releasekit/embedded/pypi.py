@@ -28,6 +28,9 @@ _EMPTY_PAGE = b"<!DOCTYPE html><html><body></body></html>"
 def main() -> None:
     import pypiserver
     import waitress
+    from pypiserver.backend import BackendProxy
+
+    from releasekit.embedded.known_files import KnownFiles
 
     user, _, password = os.environ.pop(USER_VARIABLE, "").partition(":")
     told = behaviour.Behaviour.from_json(os.environ.pop(behaviour.VARIABLE, ""))
@@ -44,6 +47,8 @@ def main() -> None:
         hash_algo="sha256",
         **(guarded if user else open_to_all),
     )
+    config = app._pypiserver_config  # noqa: SLF001 - `app()` takes a backend's name only
+    config.backend = BackendProxy(KnownFiles(config))
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)

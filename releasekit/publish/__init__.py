@@ -131,6 +131,8 @@ class Run:
     control: RunControl
     state: RunState
     emit: Callable[[Event], None]
+    promised: Callable[[], Awaitable[None]]
+    """What was told so far is on the disk."""
     copy: Path | None
     """The run's folder in `--state`."""
 
@@ -276,6 +278,7 @@ def _run(
         control=control,
         state=record.state,
         emit=record.emit,
+        promised=record.book.promised,
         copy=copy,
     )
 

@@ -146,6 +146,7 @@ async def _send(run: Run, package: Package, artifact: Artifact) -> tuple[Answer 
     file = artifact_folder(run.folder, package.id) / artifact.file
     names = (package.id, artifact.file)
     run.emit(UploadSent(package=names[0], file=names[1], sha256=artifact.sha256))
+    await run.promised()
     answer: Answer | None = None
     seconds = upload_deadline(artifact.size)
     told = _progress(run, package, artifact)

@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -164,26 +163,14 @@ def online(environ: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name != "UV_OFFLINE"}
 
 
-def theirs_to_index(
-    root: Path, environ: dict[str, str], out: Path, count: int
-) -> tuple[float, float, float]:
-    """`uv build --all-packages`, then `uv publish` of all that it made.
-
-    And what this server needs to show what it holds, page by page to a bare client: they do not
-    ask, and a confirmed release has to.
-    """
+def theirs_to_index(root: Path, environ: dict[str, str], out: Path) -> tuple[float, float]:
+    """`uv build --all-packages`, then `uv publish` of all that it made."""
     build = seconds(
         ["uv", "build", "--quiet", "--all-packages", "--out-dir", out], root, environ
     )  # fmt: skip
     files = sorted(file for file in out.iterdir() if file.suffix in {".whl", ".gz"})
     with fresh_index() as index:
-        sent = seconds([*uv_publish(index), *files], root, online(environ))
-        with httpx.Client(trust_env=False) as client:
-            client.get(str(index.index_url))
-            start = time.perf_counter()
-            for number in range(1, count + 1):
-                assert "sha256=" in client.get(f"{index.index_url}acme-{number:03}/").text
-            return build, sent, time.perf_counter() - start
+        return build, seconds([*uv_publish(index), *files], root, online(environ))
 
 
 def loop_of_theirs(root: Path, environ: dict[str, str], out: Path, count: int) -> float:
@@ -202,12 +189,17 @@ def loop_of_theirs(root: Path, environ: dict[str, str], out: Path, count: int) -
 
 
 @pytest.mark.parametrize(
-    ("backend", "count", "times"),
-    # Of 200 packages, pypiserver is the limit; see below.
-    [("hatchling", 60, 10.0), ("uv_build", 200, 1 / 1.5)],
+    ("backend", "count", "times", "times_the_loop"),
+    # uv_build is uv itself, in one process, and it reads nothing back: there we are the slower.
+    [("hatchling", 60, 10.0, 4.0), ("uv_build", 200, 1 / 3, 2.5)],
 )
 def test_python(
-    backend: str, count: int, times: float, tmp_path: Path, environ: dict[str, str]
+    backend: str,
+    count: int,
+    times: float,
+    times_the_loop: float,
+    tmp_path: Path,
+    environ: dict[str, str],
 ) -> None:
     root = python_workspace(tmp_path / "repo", count, backend)
     ours, theirs, parts = [], [], []
@@ -215,30 +207,20 @@ def test_python(
     for number in range(ROUNDS):
         ours.append(ours_to_index(root, environ))
         if number == 0 or backend == "uv_build":  # hatchling takes half a minute
-            parts.append(theirs_to_index(root, environ, tmp_path / f"theirs{number}", count))
-        theirs.append(sum(parts[-1][:2]))
+            parts.append(theirs_to_index(root, environ, tmp_path / f"theirs{number}"))
+        theirs.append(sum(parts[-1]))
     loop = loop_of_theirs(root, environ, tmp_path / "loop", count)
     show(f"{count} {backend} packages", {
         "releasekit publish, first run": first,
         "releasekit publish, later runs": statistics.median(ours),
-        "uv build --all-packages": min(build for build, _, _ in parts),
-        "uv publish dist/*": min(sent for _, sent, _ in parts),
-        "the server's time to show every page once": min(read for _, _, read in parts),
+        "uv build --all-packages": min(build for build, _ in parts),
+        "uv publish dist/*": min(sent for _, sent in parts),
         f"loop of both ({SAMPLE} packages, scaled)": loop,
     })  # fmt: skip
     ratio = statistics.median(their / our for our, their in zip(ours, theirs, strict=True))
     print(f"  {ratio:.2f} times as fast as the two commands, {loop / max(ours):.1f} as the loop")
-    # pypiserver looks at all of its files for every request. Reading the hashes back takes it as
-    # long as it takes, so that time is theirs too in this comparison.
-    confirmed = statistics.median(
-        (their + parts[min(at, len(parts) - 1)][2]) / our
-        for at, (our, their) in enumerate(zip(ours, theirs, strict=True))
-    )
-    print(f"  {confirmed:.2f} times as fast as the two commands and those reads")
-    assert confirmed >= times
-    if backend == "hatchling":
-        # A turn of uv's loop with uv_build takes 0.06 s; beside that, the server's time is ours.
-        assert loop >= 4 * max(ours)
+    assert ratio >= times
+    assert loop >= times_the_loop * max(ours)
 
 
 def test_a_distant_index(tmp_path: Path, environ: dict[str, str]) -> None:
