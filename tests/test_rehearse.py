@@ -277,14 +277,15 @@ def test_the_workspaces_names_come_from_the_rehearsal_alone_and_others_from_upst
     releasekit: ReleaseKit, tmp_path: Path, npm_modules: Path
 ) -> None:
     evil = "raise SystemExit('somebody else has published under this name')\n"
+    files = tmp_path / "up-pypi/packages"
+    files.mkdir(parents=True)
+    wheel(files, "third-party", "2.0.0", "ok = 1\n")
+    for name in ("acme-text", "acme-private"):
+        wheel(files, name, "99.0.0", evil)
     with (
         embedded.pypi_registry(tmp_path / "up-pypi") as pypi,
         embedded.npm_registry(tmp_path / "up-npm", modules=npm_modules) as npm,
     ):
-        files = tmp_path / "up-pypi/packages"
-        wheel(files, "third-party", "2.0.0", "ok = 1\n")
-        for name in ("acme-text", "acme-private"):
-            wheel(files, name, "99.0.0", evil)
         url = str(npm.url)
         put_tarball(url, "third-party", "2.0.0", "module.exports = 1\n")
         for name in ("acme-text", "acme-private"):
