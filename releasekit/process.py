@@ -138,6 +138,7 @@ class Keepers:
         child = self._waiting.pop() if self._waiting else await _start_keeper(env)
         try:
             _tell_job(child, {"argv": argv, "cwd": str(cwd), "env": dict(env), "log": str(log)})
+            await asyncio.sleep(0)  # only now the pipe is closed, and the keeper has it all
             started()
             async with asyncio.timeout(timeout):
                 await child.wait()
