@@ -95,7 +95,9 @@ class ChildFailed(ReleaseKitError):
         message = f"`{' '.join(argv)}` ended with {how}"
         super().__init__(
             f"{message}\n{tail}" if tail else message,
-            hint=f"the whole output is in `{log}`" if log else None,
+            hint=f"the whole output is in `{log}`"
+            if log
+            else "run it yourself to see what it says",
         )
         self.returncode = returncode
 
@@ -1013,6 +1015,14 @@ class StateNotAFolder(UsageError):
         super().__init__(
             f"`{folder}` cannot keep the state of runs: {reason}",
             hint="give a folder after `--state` that can be written to",
+        )
+
+
+class OutNotUsable(UsageError):
+    def __init__(self, *, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"the artifacts cannot be left in `{folder}`: {reason}",
+            hint="give a folder after `--out` that can be written to and has room",
         )
 
 

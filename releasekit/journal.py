@@ -197,6 +197,25 @@ def first_event(path: Path) -> events.Event | None:
         return None
 
 
+def ended_well(path: Path) -> events.RunStarted | None:
+    """How a run began that ended well, from its first and last line alone.
+
+    Fifty journals of 700 packages take ten seconds to read. What stands between these two lines
+    matters to nobody who only asks what is unsettled.
+    """
+    try:
+        head = _read_head(path)
+        data = path.read_bytes()
+        last = json.loads(data[data.rfind(b"\n", 0, -1) + 1 :])
+    except (DamagedJournal, FileNotFoundError, ValueError):
+        return None  # whoever reads the whole says what is wrong
+    whole = data.endswith(b"\n") and head == (data.count(b"\n"), last.pop("sum", None))
+    began = first_event(path)
+    if not whole or last.get("event") != events.RunEnded.kind or last.get("ok") is not True:
+        return None
+    return began if isinstance(began, events.RunStarted) else None
+
+
 def _read_head(path: Path) -> tuple[int, str] | None:
     """None where nothing was promised yet."""
     try:

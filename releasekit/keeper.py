@@ -11,6 +11,7 @@ It must run on every Python that a project builds with, so it keeps to what 3.8 
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -317,10 +318,21 @@ def _session(pid: int) -> int | None:
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """`keeper.py PARENT LOG COMMAND…`: one job; ends as it ends."""
-    parent, log, *argv = arguments
-    keeper = Keeper(int(parent))
-    keeper.start("job", lambda: os.execvp(argv[0], argv), log, float("inf"))  # noqa: S606
+    """`keeper.py PARENT`: one job, which its input tells as JSON; ends as it ends."""
+    keeper = Keeper(int(arguments[0]))
+    # Our parent's end closes it, too.
+    text = sys.stdin.buffer.read()
+    if not text:
+        os._exit(0)
+    job = json.loads(text)
+    sink = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(sink, 2)
+
+    def run() -> None:
+        os.chdir(job["cwd"])
+        os.execvpe(job["argv"][0], job["argv"], job["env"])  # noqa: S606 - no shell
+
+    keeper.start("job", run, job["log"], float("inf"))
     ended: list[Ended] = []
     while not ended and not keeper.asked_to_end:
         ended = keeper.step()

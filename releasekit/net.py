@@ -12,7 +12,7 @@ import ipaddress
 import random
 import time
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
@@ -45,7 +45,10 @@ _PRIVATE_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 class _Client(httpx.AsyncClient):
-    """Holds requests back before the pool, which looks at all that wait whenever one is done."""
+    """Requests wait for a place before the pool, which looks at all in it whenever one is done.
+
+    And before their clocks start: the last of 700 reads has waited for all others.
+    """
 
     def __init__(self, pool_size: int) -> None:
         super().__init__(
@@ -55,11 +58,11 @@ class _Client(httpx.AsyncClient):
             # One for the client and each proxy: reading all certificates takes 0.02 s.
             verify=httpx.create_ssl_context(),
         )
-        self._places = asyncio.Semaphore(pool_size)
+        self.places = asyncio.Semaphore(pool_size)
 
-    async def send(self, *request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
-        async with self._places:
-            return await super().send(*request, **options)
+
+def _place(client: httpx.AsyncClient) -> contextlib.AbstractAsyncContextManager[None]:
+    return client.places if isinstance(client, _Client) else contextlib.nullcontext()
 
 
 @contextlib.asynccontextmanager
@@ -85,7 +88,8 @@ async def send(
         headers={**headers, "Content-Length": str(size)},
         content=_counted(_gathered(pieces), size, told),
     )
-    return await client.send(request)
+    async with _place(client):
+        return await client.send(request)
 
 
 async def _counted(
@@ -189,7 +193,7 @@ async def request_with_retry(
             jitter = random.uniform(0, limit)  # noqa: S311 - jitter, not a secret
             await asyncio.sleep(jitter if wait is None else wait)
         try:
-            async with asyncio.timeout(READ_WITHIN):
+            async with _place(client), asyncio.timeout(READ_WITHIN):
                 answer = await client.get(url, headers=headers, follow_redirects=True)
         except RETRIED_ERRORS as error:
             problem, wait = f"{type(error).__name__}: {error}", None

@@ -88,6 +88,7 @@ def build(
                         os.environ, SOURCE_DATE_EPOCH="1700000000", **(environ or {})
                     ),
                     slots=slots,
+                    keepers=process.Keepers(),
                     timeout=timeout,
                     runs_script=runs_script,
                     started=outcome.started.append,

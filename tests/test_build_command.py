@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import hashlib
 import json
 import re
@@ -16,7 +18,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from releasekit import config, keeper, process
+from releasekit.errors import OutNotUsable
 from releasekit.lock import journal_directory
+from releasekit.publish.control import RunControl
+from releasekit.publish.deliver import DeliverRequest, deliver
 from tests.building import write_tree
 from tests.sample import write_sample
 from tests.test_build import in_tree, package, workspace_of
@@ -267,6 +273,48 @@ def test_an_artifact_folder_is_only_ever_replaced_by_whole_files(
     assert (out / "kept.txt").read_text() == "mine"
     assert not (out / ".gitignore").exists()
     assert (out / "acme_text-1.0.0.tar.gz").stat().st_size > 100
+
+
+def test_a_place_that_cannot_take_artifacts_is_told_before_anything_is_built(
+    releasekit: ReleaseKit, tmp_path: Path
+) -> None:
+    root = tmp_path / "repo"
+    write_sample(root, node={}, python={"acme-text": ()})
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file/below"):
+        result = releasekit("build", "--out", out, cwd=root)
+        assert result.code == 2
+        assert f"`{tmp_path / 'file'}` is not a folder" in result.err
+        assert "building" not in result.out
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_full_disk_leaves_nothing_half_written(
+    *, fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, out = tmp_path / "repo", tmp_path / "out"
+    if not fresh:
+        out.mkdir()
+        (out / "kept.txt").write_text("mine")
+    write_sample(root, node={}, python={"acme-text": ()})
+    real = process.move
+
+    def move(source: Path, target: Path) -> Path:
+        if source.suffix == ".whl":
+            target.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device", str(source))
+        return real(source, target)
+
+    monkeypatch.setattr("releasekit.publish.deliver.process.move", move)
+    monkeypatch.setattr(keeper, "hide_environment", lambda: None)  # of the tests' own process
+    request = DeliverRequest(root=root, config=config.load(root), out=out)
+    with pytest.raises(OutNotUsable, match=f"`{out}`: No space left on device"):
+        asyncio.run(deliver(
+            request, observe=lambda _: None, note_recovery=lambda _: None, control=RunControl()
+        ))  # fmt: skip
+    assert [path.name for path in out.glob("*")] == ([] if fresh else ["kept.txt"])
+    assert out.exists() is not fresh
 
 
 def test_versions_from_git_are_asked_before_the_pins_and_written_into_dependents(

@@ -152,6 +152,27 @@ def test_each_tool_packs_by_its_own_rules(tool: str, tmp_path: Path) -> None:
     assert not (root / "packages/built-two").exists()  # no build script unless configured
 
 
+@pytest.mark.parametrize("tool", ["npm", "pnpm12"], indirect=True)
+def test_many_packages_go_to_one_process_a_core(
+    tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from releasekit.ecosystems.node import build as node_build
+
+    monkeypatch.setattr(node_build, "_WORTH_A_PROCESS", 2)
+    packages = {
+        f"a{number}": {"index.js": "1\n", "package.json": manifest(f"acme-{number}")}
+        for number in range(5)
+    }
+    packages["a1"]["package.json"] = manifest("acme-1", scripts={"prepack": "exit 7"})
+    root = write_tree(tmp_path / "repo", workspace_of(tool, packages))
+    outcome = build(root, tmp_path / "scratch", width=2)
+    assert outcome.ended["npm:acme-1"].error is not None
+    for name in {f"npm:acme-{number}" for number in (0, 2, 4)}:
+        assert len(outcome.files(name)) == 1
+    starts = len((tmp_path / "starts").read_text().splitlines())
+    assert starts >= 3  # two for all, and one more for each that a failed one did not pack
+
+
 @pytest.mark.parametrize("tool", TOOLS, indirect=True)
 def test_a_failing_script_is_told_of_its_package(tool: str, tmp_path: Path) -> None:
     packages = sample()

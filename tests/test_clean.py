@@ -27,7 +27,7 @@ from releasekit.publish.resume import kept_releases, run_folders
 from releasekit.publish.retention import clean_up, plan_cleaning
 from tests.faults import Fault, faulty_registry
 from tests.test_publish import outcomes, pypi_option, served
-from tests.test_resume import half_published, publish, repository
+from tests.test_resume import git, half_published, publish, repository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,6 +195,8 @@ def test_a_publish_that_did_everything_cleans_up_after_itself(
 ) -> None:
     root = repository(tmp_path / "repo")
     (root / "releasekit.toml").write_text("[journal]\nkeep-runs = 2\n")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "keep less")
     home = journal_directory(root)
     half_published(releasekit, root, pypi)
     [first] = left(home)

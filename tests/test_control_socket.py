@@ -35,6 +35,7 @@ from tests.terminals import Terminal
 from tests.test_build import in_tree, workspace_of
 from tests.test_build_command import HANGING, _pids, hanging
 from tests.test_publish import pypi_option, served
+from tests.test_resume import git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,9 +238,8 @@ class Run:
 
     def end(self) -> tuple[int, str]:
         out, err = self.child.communicate(timeout=60)
-        # An error is one indented document; what was told before it stands on lines of its own.
-        lines = [line for line in out.splitlines() if line.startswith('{"')]
-        self.events += [json.loads(line) for line in lines]
+        told = [json.loads(line) for line in out.splitlines()]
+        self.events += [one for one in told if "event" in one]  # the last may be an error
         return self.child.returncode, err
 
     @property
@@ -342,7 +342,9 @@ def stuck(tmp_path: Path) -> Path:
         (root / name / "backend.py").write_text(f"{HANGING}\nbuild_sdist = build_wheel\n")
     with (root / "stuck/pyproject.toml").open("a") as manifest:
         manifest.write("[tool.uv.sources]\ngood-one = { workspace = true }\n")
-    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "one")
     return root
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from releasekit import embedded, journal
+from releasekit import embedded
 from tests.monorepos import (
     NEEDS,
     VERSION,
@@ -159,12 +159,16 @@ def test_twelve_python_packages_of_a_uv_workspace(
     build_backends: dict[str, str],
 ) -> None:
     root = committed(tmp_path / "repo", python_files("alpha"))
-    published(releasekit, root, build_backends, pypi_option(pypi))
+    result = published(releasekit, root, build_backends, pypi_option(pypi))
     assert_order(stored_in_index(tmp_path / "pypi-registry/packages", "alpha"))
-    [file] = root.glob(".git/releasekit/runs/*/journal.jsonl")
-    releases = journal.read_state(file).releases.values()
-    built = {artifact.file for release in releases for artifact in release.artifacts}
-    assert {name for letter in NEEDS for name in served(pypi, f"alpha-{letter}")} == built
+    built = {
+        artifact["file"]: artifact["sha256"]
+        for event in result.events()
+        if event["event"] == "build-finished"
+        for artifact in event["artifacts"]
+    }
+    shown = [served(pypi, f"alpha-{letter}") for letter in NEEDS]
+    assert {name: digest for files in shown for name, digest in files.items()} == built
     assert_python_installs(tmp_path, pypi, "alpha")
 
 

@@ -119,6 +119,40 @@ def test_a_journal_is_never_overwritten(tmp_path: Path) -> None:
         journal.Journal(tmp_path / "journal.jsonl")
 
 
+def test_a_run_that_ended_well_is_known_by_its_first_and_last_line(tmp_path: Path) -> None:
+    path = tmp_path / journal.FILE_NAME
+    began = RunStarted(run="r", command="publish", releasekit="1", commit=None, releases=())
+    with journal.Journal(path) as book:
+        book.append(began)
+        assert journal.ended_well(path) is None
+        book.append(StageStarted(stage=Stage.BUILD))
+        book.append(RunEnded(ok=True))
+    assert journal.ended_well(path) == began
+    whole = path.read_bytes()
+    for changed in (
+        whole.replace(b'"ok":true', b'"ok":false'),
+        whole[:-1],
+        whole + b"{",
+        b"".join([*whole.splitlines(keepends=True)[:1], *whole.splitlines(keepends=True)[2:]]),
+        whole.replace(b'"releasekit":"1"', b'"releasekit":"2"'),
+    ):
+        path.write_bytes(changed)
+        assert journal.ended_well(path) is None
+    path.write_bytes(whole)
+    path.with_name(journal.HEAD_NAME).unlink()
+    assert journal.ended_well(path) is None
+
+
+def test_a_run_that_ended_badly_did_not_end_well(tmp_path: Path) -> None:
+    path = tmp_path / journal.FILE_NAME
+    with journal.Journal(path) as book:
+        book.append(
+            RunStarted(run="r", command="publish", releasekit="1", commit=None, releases=())
+        )
+        book.append(RunEnded(ok=False))
+    assert journal.ended_well(path) is None
+
+
 def test_a_full_disk_is_loud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / journal.FILE_NAME
     book = journal.Journal(path)

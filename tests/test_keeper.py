@@ -83,3 +83,39 @@ def test_other_processes_of_the_user_cannot_read_our_environment() -> None:
     except FileNotFoundError:
         pytest.skip("there is no Python that another user may run")
     assert child.stdout == "True\n"
+
+
+async def test_a_keeper_that_waits_takes_the_next_child_and_ends_when_there_is_none(
+    tmp_path: Path,
+) -> None:
+    keepers = process.Keepers()
+    await keepers.prepare(2, os.environ)
+    waiting = [child.pid for child in keepers._waiting]
+    log = tmp_path / "log"
+    argv = [sys.executable, "-c", "import os; print(os.getppid(), os.getcwd(), os.environ['MINE'])"]
+    await keepers.run(argv, cwd=tmp_path, env={**os.environ, "MINE": "a word"}, log=log, timeout=60)
+    parent, words = log.read_text().split(" ", 1)
+    assert int(parent) in waiting
+    assert words == f"{tmp_path} a word\n"
+    await keepers.close()
+    assert all(has_ended(pid) for pid in waiting)
+
+
+def test_a_keeper_that_waits_ends_when_we_are_killed() -> None:
+    script = """
+import asyncio, os
+from releasekit import process
+async def main():
+    keepers = process.Keepers()
+    await keepers.prepare(1, os.environ)
+    print(keepers._waiting[0].pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=Path(__file__).parent.parent, stdout=subprocess.PIPE
+    ) as us:
+        assert us.stdout is not None
+        keeper = int(us.stdout.readline())
+        us.send_signal(signal.SIGKILL)
+    assert has_ended(keeper)

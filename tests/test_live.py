@@ -6,9 +6,14 @@ Uploads wait for permits, so that every screen can be waited for and none is met
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
+import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 import zlib
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from releasekit import journal, lock
+from releasekit import events, journal, lock
 from releasekit.embedded import pypi_registry
 from releasekit.events import Noted, Outcome, fold
 from tests.building import write_tree
@@ -410,6 +415,27 @@ def test_a_terminal_that_dies_ends_no_run_that_ignores_the_hangup(stage: Stage) 
     assert "5 published" in stage.log
 
 
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_reader_that_reads_nothing_holds_no_run(stage: Stage, *, blocking: bool) -> None:
+    """As a pager that waits for a key: the pipe is full long before the end."""
+    stage.allow()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, blocking)
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    argv = [*stage.command, "--output", "json"]
+    child = subprocess.Popen(argv, cwd=stage.root, stdout=writing, stdin=subprocess.DEVNULL)
+    os.close(writing)
+    deadline = time.monotonic() + 30
+    while not (list(stage.root.glob(".releasekit/runs/*/run.log")) and stage.state.ok):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    with open(reading, encoding="utf-8") as pipe:  # noqa: PTH123 - a descriptor
+        told = [events.from_json(json.loads(line)) for line in pipe]
+    assert child.wait(timeout=30) == 0
+    assert fold(told).ok is True
+    assert len("".join(map(str, told))) > 8192
+
+
 # A bug of ours: between the builds and the uploads, or in what draws the view.
 BUG = """
 import sys
@@ -479,6 +505,20 @@ def test_a_failure_a_rate_limit_and_what_they_keep_back(stage: Stage) -> None:
         assert "owned" not in terminal.screen.title
         assert terminal.is_as_before
     assert stage.state.by_outcome(Outcome.BLOCKED)[0].blocked_by == "pypi:acme-b"
+
+
+def test_a_failed_build_is_told_while_others_are_still_at_work(stuck: Stage) -> None:
+    (stuck.root / "b" / "stuck.py").write_text("raise RuntimeError('broken on purpose')\n")
+    with stuck.publish() as terminal:
+        terminal.until_shown("✗ pypi:acme-b 1  failed", "1 failed")
+        terminal.until(lambda: in_row(terminal, "acme-a", "building"))
+        assert not in_row(terminal, "acme-b", "building")
+        terminal.press("l")
+        terminal.until_shown("acme-b.log", "broken on purpose")
+        terminal.press("q")
+        assert terminal.end() == 3
+        assert "broken on purpose" in terminal.text
+    assert stuck.state.releases["pypi:acme-b"].outcome is Outcome.FAILED
 
 
 def test_a_build_shows_the_same_view_and_q_ends_it(stuck: Stage) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -101,6 +100,11 @@ def test_an_odd_answer_of_an_npm_registry_is_loud_before_anything_is_built(
         assert f"{faulty.url}@acme" in told
 
 
+# npm and node are one: node ends, and npm with it.
+SAID_OF = {
+    "git": "git", "uv": "/uv ", "python3": "bin/python3", "npm": "/npm pack", "node": "/npm pack",
+    "pnpm": "/pnpm pack", "yarn": "/yarn pack",
+}  # fmt: skip
 WAYS = {"refuses": "exit 1", "does nothing": "exit 0", "is killed": "kill -9 $$"}
 
 
@@ -145,23 +149,19 @@ def assert_loud(
     tool: str,
 ) -> None:
     watch = Watch()
-    before = subprocess.run(
-        ["git", "ls-files", "-s"], cwd=root, check=True, capture_output=True
-    ).stdout
     with faulty_registry(behind, watch=watch) as faulty:
         registry = f"npm={faulty.url}" if behind.url else pypi_option(faulty)
         result = releasekit("publish", "--yes", "--registry", registry, cwd=root, env=environ)
     told = result.out + result.err
-    print(told)
     assert result.code == 1, told
-    assert tool in told
+    assert SAID_OF[tool] in told
+    assert "hint: " in told
     assert "Traceback" not in told
     assert watch.uploads == []
     status = subprocess.run(
         ["git", "status", "--porcelain"], cwd=root, check=True, capture_output=True
     )
     assert status.stdout == b""
-    assert before
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -181,5 +181,4 @@ def test_a_node_tool_that_fails_is_named_and_nothing_is_sent(
     if tool == "yarn":
         files["yarn.lock"] = ""
     committed(root, files)
-    assert shutil.which("npm")
     assert_loud(releasekit, root, npm, broken(tmp_path / "bin", tool, way), tool)

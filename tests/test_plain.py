@@ -27,6 +27,7 @@ from releasekit.events import (
     UploadAnswered,
     UploadProgressed,
     UploadSent,
+    Withheld,
 )
 from releasekit.model import Check, Severity
 from releasekit.ui.plain import line_for
@@ -66,6 +67,13 @@ TOLD: tuple[tuple[Event, str | None], ...] = (
     (
         Attested(at=AT, package="pypi:a", file="a.whl", sha256="", log_index=7),
         "pypi:a  signed a.whl, entry 7 of the log",
+    ),
+    # All that a dry run would have sent is told at its end.
+    (
+        Withheld(
+            at=AT, package="pypi:a", file="a.whl", size=1, sha256="", registry="pypi", address="",
+        ),
+        None,
     ),
     (UploadSent(at=AT, package="pypi:a", file="a.whl", sha256=""), "pypi:a  uploading a.whl"),
     # Once a tenth of a second: of use to a view, spam in a log.

@@ -127,11 +127,17 @@ def test_a_repository_without_a_commit_says_so(tmp_path: Path, releasekit: Relea
     assert "there is no commit yet" in result.out
 
 
-def test_where_git_cannot_tell_that_is_a_warning(tmp_path: Path, releasekit: ReleaseKit) -> None:
-    write_sample(tmp_path, node={})
-    (tmp_path / ".git").mkdir()
-    result = releasekit("check", "--registry", NOWHERE, cwd=tmp_path)
-    assert "git does not tell whether this tree is clean" in result.out
+def test_where_git_cannot_tell_the_run_stops_unless_a_dirty_tree_is_allowed(
+    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings
+) -> None:
+    root = tmp_path / "repo"
+    write_sample(root, node={}, python={"acme-text": ()})
+    (root / ".git").mkdir()
+    where = ("--registry", pypi_option(pypi))
+    refused = publish(releasekit, root, *where)
+    assert refused.code == 1
+    assert "git does not tell whether this tree is clean" in error(refused)["message"]
+    assert publish(releasekit, root, *where, "--allow-dirty").code == 0
 
 
 NOWHERE = "pypi=http://127.0.0.1:9/,http://127.0.0.1:9/simple/"

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
-from releasekit import journal
-from releasekit.events import fold
 from tests.faults import Fault, faulty_registry
 from tests.sample import write_sample
 from tests.test_publish import outcomes, pypi_option, served
@@ -166,34 +159,3 @@ def test_resume_does_what_the_run_was_about_and_nothing_else(
         assert {one["address"] for one in mine} == {pypi.upload_url}
     complete = publish(releasekit, root, pypi, "--resume")
     assert complete.json()["error"]["kind"] == "NothingToResume"
-
-
-@pytest.mark.parametrize("stage", ["build-started", "upload-sent", "upload-answered", "confirmed"])
-def test_after_kill_9_a_second_run_publishes_everything_exactly_once(
-    releasekit: ReleaseKit, tmp_path: Path, pypi: RegistrySettings, stage: str
-) -> None:
-    root = repository(tmp_path / "repo")
-    before = {file: file.read_bytes() for file in root.glob("python/*/pyproject.toml")}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "releasekit", "publish", "--yes", "--output", "json",
-         "--registry", pypi_option(pypi)],
-        cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    assert child.stdout is not None
-    for line in child.stdout:
-        if f'"{stage}"' in line:
-            os.killpg(child.pid, signal.SIGKILL)
-            break
-    child.communicate()
-    assert child.returncode == -signal.SIGKILL
-    again = publish(releasekit, root, pypi)
-    assert again.code == 0, again.out + again.err
-    assert {file: file.read_bytes() for file in root.glob("python/*/pyproject.toml")} == before
-    runs = sorted(root.glob(".git/releasekit/runs/*/journal.jsonl"))
-    states = [fold(journal.read(file).events) for file in runs]
-    for name in ("acme-text", "acme-models", "acme-app"):
-        files = served(pypi, name)
-        assert len(files) == 2
-        sent = {sha for state in states for sha in state.releases[f"pypi:{name}"].sent}
-        assert set(files.values()) == sent  # no other bytes ever left this machine

@@ -79,6 +79,8 @@ def prepare(point: str) -> None:
             before_event(events.Confirmed)
         case "finish":
             before_event(events.RunEnded)
+        case "stored":
+            pass  # whoever started us sees the file stored, and kills us
         case _:
             before_event(events.StageStarted, stage=events.Stage(point))
 

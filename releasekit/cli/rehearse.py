@@ -101,11 +101,11 @@ def rehearse_and_show(
             request = verb.request_for(rehearsal, running, lock_timeout=lock_timeout)
             approve = verb.approval(running)
             state = run_and_show(shell, request, approve=approve)
-            if misbehaviour.faults and state.by_outcome(Outcome.BLOCKED):
+            if misbehaviour.faults and state.by_outcome(Outcome.BLOCKED) and not state.quitting:
                 shell.say("the same again: it continues with what is not there yet")
                 state = run_and_show(shell, request, approve=approve)
-            if exit_code_of(state) == INTERRUPTED:
-                return INTERRUPTED
+            if exit_code_of(state) == INTERRUPTED or (state.quitting and not state.ok):
+                return exit_code_of(state)
             shell.say("installing each alone, and loading it")
             with shell.working("installing and loading"):
                 judged = asyncio.run(

@@ -136,13 +136,17 @@ class Screen:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """The terminal is a question's for a while."""
+        """The terminal is a question's for a while: it comes after what was said."""
         self.suspend()
+        lines, self._shell.lines = self._shell.lines, None
+        if lines is not None:
+            lines.drain()
         self._asking = True
         try:
             yield
         finally:
             self._asking = False
+            self._shell.lines = lines
             self.resume()
 
     def suspend(self) -> None:

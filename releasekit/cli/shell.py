@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from releasekit.errors import ReleaseKitError
     from releasekit.model import Workspace
     from releasekit.pins import Recovery
+    from releasekit.ui.lines import Lines
     from releasekit.ui.working import Spinner
 
 
@@ -56,6 +57,8 @@ class Shell:
     debug: bool = False
     above: Callable[[str], None] | None = field(default=None, repr=False)
     """Where a live view is drawn: what prints a line above it."""
+    lines: Lines | None = field(default=None, repr=False)
+    """Prints while a run may not wait for who reads."""
     spinner: Spinner | None = field(default=None, repr=False)
     """Turns below the lines that are printed."""
     logged: Callable[[str], None] | None = field(default=None, repr=False)
@@ -160,22 +163,39 @@ class Shell:
         self.print_as_is(self.spelled(text))
 
     def print_as_is(self, text: str) -> None:
-        try:
-            self.print(text)
-        except OSError:
-            _silence(sys.stdout)
+        self._tell(sys.stdout, text)
 
     def say(self, text: str) -> None:
         """For the person, not part of the answer: stderr. A dead terminal ends nothing."""
         text = self.spelled(text)
         if self.above is not None:
             self.above(text)
-        elif sys.stderr is not None:
-            try:
-                with self.spinner.aside() if self.spinner else contextlib.nullcontext():
-                    print(text, file=sys.stderr, flush=True)
-            except OSError:
-                _silence(sys.stderr)
+        else:
+            self._tell(sys.stderr, text)
+
+    def _tell(self, stream: TextIO | None, text: str) -> None:
+        if stream is None:
+            return
+        if self.lines is not None:
+            self.lines.put(stream, text)
+            return
+        try:
+            with self.spinner.aside() if self.spinner else contextlib.nullcontext():
+                print(text, file=stream, flush=True)
+        except OSError:
+            _silence(stream)
+
+    @contextlib.contextmanager
+    def waiting_for_no_reader(self) -> Iterator[None]:
+        """All of it is written when the block has ended."""
+        from releasekit.ui.lines import Lines
+
+        self.lines = Lines()
+        try:
+            yield
+        finally:
+            lines, self.lines = self.lines, None
+            lines.close()
 
     def ask(self, question: str) -> None:
         """The answer is typed behind it."""

@@ -100,15 +100,16 @@ def _show(
     from releasekit.cli.screen import Screen
 
     shell.start_logging()
-    screen = Screen(shell, root, again=_this_command(), runs_in=runs_in)
-    try:
-        state = asyncio.run(_steered(screen, start, control))
-    except ReleaseKitError:  # what was published before it is published
-        screen.finish(complete=False)
-        raise
-    finally:
-        screen.close()
-    screen.finish(complete=True)
+    with shell.waiting_for_no_reader():
+        screen = Screen(shell, root, again=_this_command(), runs_in=runs_in)
+        try:
+            state = asyncio.run(_steered(screen, start, control))
+        except ReleaseKitError:  # what was published before it is published
+            screen.finish(complete=False)
+            raise
+        finally:
+            screen.close()
+        screen.finish(complete=True)
     return state
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Problem,
         Workspace,
     )
+    from releasekit.process import Keepers
     from releasekit.workers import Slots
 
 
@@ -177,6 +178,8 @@ class BuildRequest:
     environ: Mapping[str, str]
     """What the project's code may see."""
     slots: Slots
+    keepers: Keepers
+    """What runs programs."""
     timeout: float
     """Seconds for one package."""
     runs_script: Callable[[Package], bool]

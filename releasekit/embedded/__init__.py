@@ -30,15 +30,35 @@ _WELL_BEHAVED = Behaviour()
 
 @contextlib.contextmanager
 def throwaway_folder(prefix: str) -> Iterator[Path]:
-    """A temporary folder that goes when the block ends, however it ends: a child sees to it."""
+    """A temporary folder that goes when the block ends, however it ends: a child sees to it.
+
+    While it lasts, it is also where we and our children keep temporary files.
+    """
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     argv = [sys.executable, "-I", str(Path(__file__).parent / "sweeper.py"), str(folder)]
+    log = folder / "sweeper.log"
+    with process.server(argv, cwd=folder.parent, env=os.environ, log=log):
+        try:
+            with _temporary_files_in(folder / "tmp"):
+                yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None  # it is looked up again
     try:
-        log = folder / "sweeper.log"
-        with process.server(argv, cwd=folder.parent, env=os.environ, log=log):
-            yield folder
+        yield
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
+        tempfile.tempdir = None
 
 
 @contextlib.contextmanager

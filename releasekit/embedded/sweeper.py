@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
 from pathlib import Path
 
-ATTEMPTS, PAUSE = 40, 0.25
+PAUSE, ATTEMPTS, QUIET = 0.25, 80, 12
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    print(folder, flush=True)
+    with contextlib.suppress(OSError):  # whoever started us may be dead by now
+        print(folder, flush=True)
     sys.stdin.buffer.read()
+    if not folder.exists():
+        return  # whoever started us has removed it
+    gone = 0
     for _ in range(ATTEMPTS):
-        # Others end at the same time and may still write.
         shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
         time.sleep(PAUSE)
+        # Others end at the same time: a registry that was just starting makes its folder anew.
+        gone = 0 if folder.exists() else gone + 1
+        if gone == QUIET:
+            return
     sys.exit(1)
 
 

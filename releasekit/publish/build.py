@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from releasekit.events import (
 from releasekit.workers import Slots, width_of_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping
 
     from releasekit.config import Config
     from releasekit.lock import Held
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from releasekit.pins import Edit
 
 _CHUNK = 1 << 20
+# More start when there is work for them.
+_KEEPERS = 2
 NOT_YET = "nothing goes on before everything is built and inspected"
 _LEFT = "left-by-builds.json"
 _SCRATCH_PREFIX = "releasekit-build-"
@@ -73,18 +75,20 @@ async def build_all(builds: Builds) -> bool:
         return True
     keeper.hide_environment()  # a build could look up at its parents, and ours may hold tokens
     with _scratch(builds.held.journal) as scratch:
-        before = await asyncio.to_thread(git.changed_files, builds.workspace.root)
         environ = await asyncio.to_thread(build_environment, builds.workspace.root)
-        run = _Running(builds=builds, slots=Slots(builds.config.build.jobs or width_of_machine()))
-        async with pins.applied(builds.edits, root=builds.workspace.root, held=builds.held):
-            await run.build(scratch, environ)
+        slots = Slots(builds.config.build.jobs or width_of_machine())
+        async with _waiting_keepers(min(slots.width, _KEEPERS), environ) as keepers:
+            before = await asyncio.to_thread(git.changed_files, builds.workspace.root)
+            run = _Running(builds=builds, slots=slots, keepers=keepers)
+            async with pins.applied(builds.edits, root=builds.workspace.root, held=builds.held):
+                await run.build(scratch, environ)
         after = await asyncio.to_thread(git.changed_files, builds.workspace.root)
     if written := sorted(after - before):
         _remember_left(builds.held.journal, written)
         shown = ", ".join(written[:5]) + (", …" if len(written) > 5 else "")  # noqa: PLR2004
         builds.emit(Noted(message=f"the builds left files in the repository: {shown}"))
     if run.failed:
-        end_all(builds, run.failed)
+        _cancel_others(builds, run.failed)
     return not run.failed
 
 
@@ -100,6 +104,19 @@ def left_by_builds(home: Path) -> tuple[str, ...]:
         return tuple(map(str, json.loads((home / _LEFT).read_bytes())))
     except (OSError, ValueError, TypeError):
         return ()
+
+
+@contextlib.asynccontextmanager
+async def _waiting_keepers(
+    count: int, environ: Mapping[str, str]
+) -> AsyncIterator[process.Keepers]:
+    """They start while git answers and the manifests are pinned."""
+    keepers = process.Keepers()
+    try:
+        await keepers.prepare(count, environ)
+        yield keepers
+    finally:
+        await keepers.close()
 
 
 async def with_versions(workspace: Workspace, config: Config, home: Path) -> Workspace:
@@ -129,6 +146,7 @@ async def with_versions(workspace: Workspace, config: Config, home: Path) -> Wor
                 scratch=scratch / name,
                 environ=environ,
                 slots=Slots(1),
+                keepers=process.Keepers(),
                 timeout=config.build.timeout,
                 runs_script=lambda _: False,
                 started=lambda _: None,
@@ -148,12 +166,8 @@ async def with_versions(workspace: Workspace, config: Config, home: Path) -> Wor
 class _Running:
     builds: Builds
     slots: Slots
-    failed: dict[str, tuple[str, str | None]]
-
-    def __init__(self, *, builds: Builds, slots: Slots) -> None:
-        self.builds = builds
-        self.slots = slots
-        self.failed = {}
+    keepers: process.Keepers
+    failed: dict[str, tuple[str, str | None]] = field(default_factory=dict)
 
     async def build(self, scratch: Path, environ: Mapping[str, str]) -> None:
         by_ecosystem: dict[str, list[Package]] = {}
@@ -180,6 +194,7 @@ class _Running:
             scratch=scratch,
             environ=environ,
             slots=self.slots,
+            keepers=self.keepers,
             timeout=settings.timeout,
             runs_script=settings.runs_script,
             started=lambda package: self.builds.emit(BuildStarted(package=package)),
@@ -192,6 +207,8 @@ class _Running:
         if built.error is not None:
             self.failed[built.package] = (built.error, built.hint)
             self.slots.stop()
+            # At once: what is being built beside it may take a while.
+            self.builds.emit(_failure(built.package, built.error, built.hint))
             return
         artifacts = tuple(read_artifact(file) for file in built.files if not is_attestation(file))
         self.builds.emit(BuildFinished(package=built.package, artifacts=artifacts))
@@ -226,20 +243,19 @@ def _scratch(home: Path) -> Iterator[Path]:
 
 
 def end_all(builds: Builds, failed: Mapping[str, tuple[str, str | None]]) -> None:
+    for package, (reason, hint) in failed.items():
+        builds.emit(_failure(package, reason, hint))
+    _cancel_others(builds, failed)
+
+
+def _failure(package: str, reason: str, hint: str | None) -> ReleaseEnded:
+    return ReleaseEnded(package=package, outcome=Outcome.FAILED, reason=reason, hint=hint)
+
+
+def _cancel_others(builds: Builds, failed: Container[str]) -> None:
     for package in builds.packages:
-        if package.id in failed:
-            reason, hint = failed[package.id]
-            builds.emit(
-                ReleaseEnded(package=package.id, outcome=Outcome.FAILED, reason=reason, hint=hint)
-            )
-        else:
-            builds.emit(
-                ReleaseEnded(
-                    package=package.id,
-                    outcome=Outcome.CANCELLED,
-                    reason=NOT_YET,
-                )
-            )
+        if package.id not in failed:
+            builds.emit(ReleaseEnded(package=package.id, outcome=Outcome.CANCELLED, reason=NOT_YET))
 
 
 def read_artifact(file: Path) -> Artifact:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from releasekit import process
+from releasekit.errors import OutNotUsable
 from releasekit.events import (
     Outcome,
     PlannedRelease,
@@ -58,6 +60,7 @@ async def deliver(
     control: BuildControl,
 ) -> RunState:
     """Build and inspect the packages; leave artifacts, hashes and logs in `out`, or nothing."""
+    _check_place(request.out)
     async with opened(
         request, command="build", observe=observe, note_recovery=note_recovery, control=control
     ) as this:
@@ -98,14 +101,44 @@ async def _stages(builds: Builds, state: RunState, out: Path) -> None:
         builds.emit(ReleaseEnded(package=package.id, outcome=Outcome.BUILT))
 
 
+def _check_place(out: Path) -> None:
+    """Before anything is built; it is not made yet, for a failed build leaves nothing."""
+    place = next(one for one in (out, *out.parents) if os.path.lexists(one))
+    if not place.is_dir():
+        raise OutNotUsable(folder=out, reason=f"`{place}` is not a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise OutNotUsable(folder=out, reason=f"`{place}` cannot be written to")
+
+
 def _hand_over(builds: Builds, state: RunState, out: Path) -> None:
     """Every file appears whole; the manifest comes last and names what belongs together."""
     fresh = not out.exists()
     staging = out / _INCOMPLETE
-    shutil.rmtree(staging, ignore_errors=True)
-    (staging / "logs").mkdir(parents=True)
-    if fresh:
-        (out / ".gitignore").write_text("*\n", encoding="utf-8")
+    try:
+        shutil.rmtree(staging, ignore_errors=True)
+        (staging / "logs").mkdir(parents=True)
+        listed = _stage_files(builds, state, staging)
+        manifest = {"v": 1, "run": state.run, "commit": state.commit, "artifacts": listed}
+        draft = staging / MANIFEST
+        draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        if fresh:
+            (out / ".gitignore").write_text("*\n", encoding="utf-8")
+        (out / "logs").mkdir(exist_ok=True)
+        (out / MANIFEST).unlink(missing_ok=True)  # it names what is now replaced
+        for log in (staging / "logs").iterdir():
+            log.replace(out / "logs" / log.name)
+        for one in listed:
+            (staging / one["file"]).replace(out / one["file"])
+        draft.replace(out / MANIFEST)
+    except OSError as error:
+        if fresh:
+            shutil.rmtree(out, ignore_errors=True)
+        raise OutNotUsable(folder=out, reason=error.strerror or str(error)) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _stage_files(builds: Builds, state: RunState, staging: Path) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = []
     taken: set[str] = set()
     for package in builds.packages:
@@ -128,14 +161,5 @@ def _hand_over(builds: Builds, state: RunState, out: Path) -> None:
             )
         log = log_file(builds.folder, package.id)
         if log.exists():
-            shutil.copy(log, staging / "logs" / log.name)
-    (out / "logs").mkdir(exist_ok=True)
-    for log in (staging / "logs").iterdir():
-        log.replace(out / "logs" / log.name)
-    for name in sorted(taken):
-        (staging / name).replace(out / name)
-    manifest = {"v": 1, "run": state.run, "commit": state.commit, "artifacts": listed}
-    draft = staging / MANIFEST
-    draft.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    draft.replace(out / MANIFEST)
-    shutil.rmtree(staging)
+            shutil.copyfile(log, staging / "logs" / log.name)
+    return listed

@@ -77,16 +77,21 @@ def torn_run(home: Path) -> str | None:
 def publish_runs(home: Path) -> Iterator[tuple[Path, RunState]]:
     """Newest first. A damaged journal of a publish stops here: it may tell of sent files."""
     for folder in run_folders(home):
-        path = folder / journal.FILE_NAME
-        try:
-            state = journal.read_state(path)
-        except DamagedJournal:
-            began = journal.first_event(path)
-            if isinstance(began, RunStarted) and began.command not in UPLOADING:
-                continue  # it sent nothing
-            raise
-        if state.command in UPLOADING:
+        state = _publish_in(folder)
+        if state is not None:
             yield folder, state
+
+
+def _publish_in(folder: Path) -> RunState | None:
+    path = folder / journal.FILE_NAME
+    try:
+        state = journal.read_state(path)
+    except DamagedJournal:
+        began = journal.first_event(path)
+        if isinstance(began, RunStarted) and began.command not in UPLOADING:
+            return None  # it sent nothing
+        raise
+    return state if state.command in UPLOADING else None
 
 
 def kept_releases(home: Path) -> dict[Key, Kept]:
@@ -95,7 +100,17 @@ def kept_releases(home: Path) -> dict[Key, Kept]:
     A fresh run gave up on all before it.
     """
     found: dict[Key, Kept | None] = {}
-    for folder, state in publish_runs(home):
+    for folder in run_folders(home):
+        if began := journal.ended_well(folder / journal.FILE_NAME):
+            if began.command not in UPLOADING:
+                continue
+            for one in began.releases:
+                found.setdefault((one.package, one.version), None)
+            if began.fresh:
+                break
+            continue
+        if (state := _publish_in(folder)) is None:
+            continue
         for package, held in state.releases.items():
             key = (package, held.release.version)
             if key in found:

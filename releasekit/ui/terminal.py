@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 
 
 def is_foreground(fd: int) -> bool:
@@ -54,6 +55,9 @@ class Writer:
         """Wait until everything is out; nothing else depends on us any more."""
         own, self._own = self._own, None
         self._go_on()
+        while self._left:  # whoever started us left it without blocking
+            select.select([], [self._fd], [])
+            self._go_on()
         if own is not None:
             os.close(own)
 

@@ -1,7 +1,10 @@
 """How fast `releasekit build` is beside the tools themselves. Ratios of one run, never seconds.
 
-The whole command is measured: start, discovery, lock, pins, builds, inspection and hand-over.
-uv works offline with a warm cache, which is its quickest way.
+Measured are the whole command (start, discovery, lock, pins, builds, inspection, hand-over) and, of
+the same run, the build stage alone. uv works offline with a warm cache, which is its quickest way.
+Rounds are interleaved and begin with another one each time; the best of each counts. Nothing is
+removed between them: ext4 looks long for an inode after many were freed, and whoever came next
+would pay for it.
 """
 
 from __future__ import annotations
@@ -9,10 +12,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +23,7 @@ import pytest
 from tests.building import write_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
 ROUNDS = 5
 
@@ -105,67 +107,14 @@ def environ(build_backends: dict[str, str], tmp_path: Path) -> dict[str, str]:
     return os.environ | build_backends | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
-@pytest.mark.parametrize(
-    ("requires", "backend", "first", "later"),
-    [("hatchling", "hatchling.build", 8, 15), ("setuptools", "setuptools.build_meta", 5, 5)],
-)
-def test_sixty_packages(
-    requires: str, backend: str, first: int, later: int, tmp_path: Path, environ: dict[str, str]
-) -> None:
-    root = python_workspace(tmp_path / "repo", 60, requires, backend)
-    uv: list[str | Path] = [
-        "uv",
-        "build",
-        "--quiet",
-        "--all-packages",
-        "--out-dir",
-        tmp_path / "theirs",
-    ]
-    rows = {
-        f"releasekit build, first run ({requires})": seconds(ours(tmp_path / "o"), root, environ)
-    }
-    again = min(seconds(ours(tmp_path / f"o{n}"), root, environ) for n in range(ROUNDS))
-    rows["releasekit build, later runs"] = again
-    theirs = seconds(uv, root, environ)
-    rows["uv build --all-packages"] = theirs
-    show("60 packages", rows)
-    cold = next(iter(rows.values()))
-    print(f"  {theirs / cold:.1f} times faster at first, {theirs / again:.1f} times later")
-    assert len(list((tmp_path / "o").glob("acme*"))) == 120
-    assert theirs >= first * cold
-    assert theirs >= later * again
-
-
-def test_two_hundred_uv_build_packages(tmp_path: Path, environ: dict[str, str]) -> None:
-    root = python_workspace(tmp_path / "repo", 200, "uv_build", "uv_build")
-    uv: list[str | Path] = [
-        "uv",
-        "build",
-        "--quiet",
-        "--all-packages",
-        "--out-dir",
-        tmp_path / "theirs",
-    ]
-    stage, theirs, whole = [], [], []
-    for number in range(ROUNDS):
-        theirs.append(seconds(uv, root, environ))
-        out = tmp_path / f"o{number}"
-        whole.append(seconds([*ours(out), "--output", "json"], root, environ))
-        stage.append(build_stage(root))
-    rows = {
-        "releasekit build, its build stage": min(stage),
-        "releasekit build, the whole command": min(whole),
-        "uv build --all-packages": min(theirs),
-    }
-    show("200 uv_build packages", rows)
-    assert ratio(stage, theirs) <= 1.3
-
-
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the rounds: within one, both met the same noise."""
-    found = statistics.median(our / their for our, their in zip(ours, theirs, strict=True))
-    print(f"  {found:.2f} times as long")
-    return found
+def best_of(rounds: int, contestants: dict[str, Callable[[int], float]]) -> dict[str, float]:
+    """The best of each, in rounds that all take part in and that nobody always begins."""
+    best = dict.fromkeys(contestants, float("inf"))
+    for number in range(rounds):
+        order = list(contestants)
+        for name in (*order[number % len(order) :], *order[: number % len(order)]):
+            best[name] = min(best[name], contestants[name](number))
+    return best
 
 
 def build_stage(root: Path) -> float:
@@ -181,10 +130,59 @@ def build_stage(root: Path) -> float:
     return max(ended) - min(started)
 
 
-# pnpm 12 needs 0.1 s for all of it; a keeper, 200 hashes, logs and journal lines add half of that.
-@pytest.mark.parametrize(("tool", "limit"), [("npm", 1.3), ("pnpm", 1.7)])
+def whole_and_stage(root: Path, out: Path, environ: dict[str, str], stage: list[float]) -> float:
+    taken = seconds(ours(out), root, environ)
+    stage.append(build_stage(root))
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("requires", "backend", "first", "later"),
+    [("hatchling", "hatchling.build", 8, 15), ("setuptools", "setuptools.build_meta", 5, 5)],
+)
+def test_sixty_packages(
+    requires: str, backend: str, first: int, later: int, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    root = python_workspace(tmp_path / "repo", 60, requires, backend)
+    uv = ["uv", "build", "--quiet", "--all-packages", "--out-dir"]
+
+    def anew(number: int) -> float:
+        fresh = environ | {"XDG_CACHE_HOME": str(tmp_path / f"fresh-{number}")}
+        return seconds(ours(tmp_path / f"first-{number}"), root, fresh)
+
+    seconds(ours(tmp_path / "o"), root, environ)  # the run before the later ones
+    best = best_of(2, {
+        "releasekit build, first run": anew,
+        "releasekit build, later runs": lambda n: seconds(ours(tmp_path / f"o{n}"), root, environ),
+        "uv build --all-packages": lambda n: seconds([*uv, tmp_path / f"t{n}"], root, environ),
+    })  # fmt: skip
+    show(f"60 packages, {requires}", best)
+    cold, again, theirs = best.values()
+    print(f"  {theirs / cold:.1f} times faster at first, {theirs / again:.1f} times later")
+    assert len(list((tmp_path / "o").glob("acme*"))) == 120
+    assert theirs >= first * cold
+    assert theirs >= later * again
+
+
+def test_two_hundred_uv_build_packages(tmp_path: Path, environ: dict[str, str]) -> None:
+    root = python_workspace(tmp_path / "repo", 200, "uv_build", "uv_build")
+    uv = ["uv", "build", "--quiet", "--all-packages", "--out-dir"]
+    stage: list[float] = []
+    best = best_of(ROUNDS, {
+        "uv build --all-packages": lambda n: seconds([*uv, tmp_path / f"t{n}"], root, environ),
+        "releasekit build, the whole command": lambda n: whole_and_stage(
+            root, tmp_path / f"o{n}", environ, stage
+        ),
+    })  # fmt: skip
+    show("200 uv_build packages", best | {"releasekit build, its build stage": min(stage)})
+    theirs, whole = best.values()
+    print(f"  {min(stage) / theirs:.2f} times as long; the whole command {whole / theirs:.2f}")
+    assert min(stage) <= 1.3 * theirs
+
+
+@pytest.mark.parametrize("tool", ["npm", "pnpm"])
 def test_two_hundred_node_packages(
-    tool: str, limit: float, tmp_path: Path, environ: dict[str, str], node_tools: Path
+    tool: str, tmp_path: Path, environ: dict[str, str], node_tools: Path
 ) -> None:
     root = node_workspace(tmp_path / "repo", 200, pnpm=tool == "pnpm")
     if tool == "pnpm":
@@ -192,37 +190,65 @@ def test_two_hundred_node_packages(
         (tmp_path / "bin").mkdir()
         shutil.copy(native, tmp_path / "bin/pnpm")
         environ["PATH"] = f"{tmp_path / 'bin'}{os.pathsep}{environ['PATH']}"
-    stage, theirs, whole = [], [], []
-    for number in range(ROUNDS):
+    recursive = ["--workspaces", "pack"] if tool == "npm" else ["-r", "pack"]
+    stage: list[float] = []
+
+    def theirs(number: int) -> float:
         out = tmp_path / f"theirs{number}"
         out.mkdir()
-        recursive = ["--workspaces", "pack"] if tool == "npm" else ["-r", "pack"]
-        argv: list[str | Path] = [tool, *recursive, "--pack-destination", out]
-        theirs.append(seconds(argv, root, environ))
-        whole.append(seconds(ours(tmp_path / f"o{number}"), root, environ))
-        stage.append(build_stage(root))
+        return seconds([tool, *recursive, "--pack-destination", out], root, environ)
+
+    best = best_of(ROUNDS, {
+        f"{tool} {' '.join(recursive)}": theirs,
+        "releasekit build, the whole command": lambda n: whole_and_stage(
+            root, tmp_path / f"o{n}", environ, stage
+        ),
+    })  # fmt: skip
     singly = 0.0
     (tmp_path / "singly").mkdir()
     for number in range(10):
         alone: list[str | Path] = [tool, "pack", "--pack-destination", tmp_path / "singly"]
         singly += seconds(alone, root / f"packages/a{number:03}", environ)
-    show(f"200 packages, {tool}", {
+    show(f"200 packages, {tool}", best | {
         "releasekit build, its build stage": min(stage),
-        "releasekit build, the whole command": min(whole),
-        f"{tool} {' '.join(recursive)}": min(theirs),
         f"one {tool} pack a package (20 times 10 of them)": singly * 20,
     })  # fmt: skip
+    together, whole = best.values()
+    print(f"  {min(stage) / together:.2f} times as long; the whole command {whole / together:.2f}")
     assert len(list((tmp_path / "o0").glob("*.tgz"))) == 200
-    assert ratio(stage, theirs) <= limit
+    # pnpm packs all of them in the time that an interpreter and its imports take to start, so no
+    # command in Python can be near it as a whole.
+    assert (whole if tool == "npm" else min(stage)) <= 1.3 * together
     assert singly * 20 >= 5 * min(stage)
 
 
 def test_memory_stays_small(tmp_path: Path, environ: dict[str, str]) -> None:
-    import resource
-
+    """All our processes together, shared pages counted once: what backends need included."""
     root = python_workspace(tmp_path / "repo", 60, "hatchling", "hatchling.build")
-    seconds(ours(tmp_path / "out"), root, environ)
-    # The largest of all children so far, in kilobytes.
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
-    print(f"\nlargest process: {largest} MB")
-    assert largest < 300
+    largest = 0
+    with subprocess.Popen(ours(tmp_path / "out"), cwd=root, env=environ,
+                          stdout=subprocess.DEVNULL) as child:  # fmt: skip
+        while child.poll() is None:
+            largest = max(largest, sum(map(proportional_size, tree(child.pid))))
+            time.sleep(0.01)
+    assert child.returncode == 0
+    print(f"\nall processes together: {largest >> 10} MB at most")
+    assert 10 << 10 < largest < 300 << 10
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all below it."""
+    try:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [pid, *(one for below in found for one in tree(int(below)))]
+
+
+def proportional_size(pid: int) -> int:
+    """In kilobytes, with a share of what is shared (PSS)."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has just ended
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)

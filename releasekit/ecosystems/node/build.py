@@ -1,5 +1,7 @@
 """Packages → tarballs, by the workspace's own package manager, many in one process.
 
+No tool uses more than one core for it, so many packages go to one process a core.
+
 Each tool applies its own rules: files, publishConfig, lifecycle scripts. Siblings' versions are
 pinned before, so none of them has to know a workspace protocol. Where a batch fails, what it did
 not pack is packed again one by one: so every package has its own log and its own error.
@@ -18,7 +20,7 @@ from releasekit.ecosystems import Built
 from releasekit.ecosystems.node import package_json, tools
 from releasekit.ecosystems.node.tarball import NEEDS_NODE, file_name
 from releasekit.ecosystems.node.tools import Dialect
-from releasekit.errors import ReleaseKitError, UnreadableArtifact
+from releasekit.errors import OddTool, ReleaseKitError
 from releasekit.manifest import read_json, read_text, table
 from releasekit.model import EdgeKind, Order
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 NEEDS_TOOL = "install it, for example with `corepack enable`"
 _SCRIPT = "build"
+# Fewer packages than this do not outweigh another start of the tool.
+_WORTH_A_PROCESS = 40
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\??\}")
 # npm and pnpm 10 begin with a parcel, pnpm 12 with a word.
 _HEADING = re.compile(r"(?:📦 +|package: )(?P<name>@?[^@\s]+)@\S+\s*$")
@@ -98,11 +102,19 @@ class _Batch:
 
     async def run(self, out: Path) -> None:
         together, alone = self._split()
-        left = await self._pack_together(together, out) if together else ()
+        processes = max(1, min(self.request.slots.width, len(together) // _WORTH_A_PROCESS))
         async with asyncio.TaskGroup() as group:
-            for package in (*left, *alone):
-                again = package in left
-                group.create_task(self._pack_alone(package, out / "alone", again=again))
+            for number in range(processes if together else 0):
+                part = together[number::processes]
+                group.create_task(self._pack_part(part, out / f"part-{number}"))
+            for package in alone:
+                group.create_task(self._pack_alone(package, out / "alone", again=False))
+
+    async def _pack_part(self, packages: Sequence[Package], out: Path) -> None:
+        left = await self._pack_together(packages, out)
+        async with asyncio.TaskGroup() as group:
+            for package in left:
+                group.create_task(self._pack_alone(package, out / "alone", again=True))
 
     def _split(self) -> tuple[tuple[Package, ...], tuple[Package, ...]]:
         """Who can share a process: members of the workspace whose tarballs differ in name."""
@@ -130,15 +142,14 @@ class _Batch:
         async with self.request.slots.taken() as may_start:
             if not may_start:
                 return ()
-            for package in packages:
-                self.request.started(package.id)
             try:
-                await process.run(
+                await self.request.keepers.run(
                     [*self.program, *self._arguments(packages, out)],
                     cwd=self.folder,
                     env=self.environ,
                     log=log,
                     timeout=self.request.timeout,
+                    started=lambda: self._tell_start(packages),
                 )
             except ReleaseKitError:
                 failed = True
@@ -151,6 +162,10 @@ class _Batch:
             if package not in missing:
                 self.request.finished(self._handed_over(package, file))
         return missing
+
+    def _tell_start(self, packages: Sequence[Package]) -> None:
+        for package in packages:
+            self.request.started(package.id)
 
     def _packed_as(self, package: Package) -> str:
         name = file_name(package)
@@ -186,9 +201,10 @@ class _Batch:
                     where = ["--filename", str(folder / "package.tgz")]
                 case _:
                     where = ["--pack-destination", str(folder)]
+            argv = [*self.program, "pack", *where]
             try:
-                await process.run(
-                    [*self.program, "pack", *where],
+                await self.request.keepers.run(
+                    argv,
                     cwd=self._folder_of(package),
                     env=self.environ,
                     log=self.request.logs[package.id],
@@ -196,9 +212,7 @@ class _Batch:
                 )
                 packed = list(folder.glob("*.tgz"))
                 if len(packed) != 1:
-                    raise UnreadableArtifact(
-                        file=folder, problem=f"it holds {len(packed)} tarballs"
-                    )
+                    raise OddTool(argv=argv, problem=f"it left {len(packed)} tarballs, not one")
                 built = self._handed_over(package, packed[0])
             except ReleaseKitError as error:
                 built = Built(package=package.id, error=error.message, hint=error.hint)
@@ -258,7 +272,7 @@ async def _run_script(request: BuildRequest, batch: _Batch, package: Package) ->
         if not may_start:
             return
         try:
-            await process.run(
+            await request.keepers.run(
                 [*batch.program, "run", _SCRIPT],
                 cwd=request.workspace.root / package.path,
                 env=batch.environ,

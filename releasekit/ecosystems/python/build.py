@@ -184,17 +184,16 @@ class Batch:
         async with self.request.slots.taken() as may_start:
             if not may_start:
                 return
-            for package in self.packages:
-                self.request.started(package.id)
             problem: ReleaseKitError | None = None
             try:
-                await process.run(
+                await self.request.keepers.run(
                     [self.uv, "build", "--all-packages", "--no-sources", "--no-create-gitignore",
                      "--color", "never", "--out-dir", str(out), str(self.folder)],
                     cwd=self.folder,
                     env=self.environ,
                     log=log,
                     timeout=self.request.timeout,
+                    started=self._tell_start,
                 )  # fmt: skip
             except ReleaseKitError as error:
                 problem = error
@@ -206,6 +205,10 @@ class Batch:
         for package in self.packages:
             files = built.get(canonicalize_name(package.name), [])
             self.request.finished(self._handed_over(package, files, problem))
+
+    def _tell_start(self) -> None:
+        for package in self.packages:
+            self.request.started(package.id)
 
     def _handed_over(
         self, package: Package, files: Sequence[Path], problem: ReleaseKitError | None

@@ -276,7 +276,7 @@ class Hooks:
     async def _build_with_uv(self, out: Path) -> None:
         for file in out.iterdir():  # noqa: ASYNC240 - two files
             file.unlink()
-        await process.run(
+        await self.request.keepers.run(
             self._uv_arguments(out),
             cwd=self.batch.folder,
             env=self.environ,
