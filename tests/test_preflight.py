@@ -116,7 +116,8 @@ def test_changes_beside_the_released_folder_do_not_count(
     note = tmp_path / "all/.git/releasekit/left-by-builds.json"
     note.write_text('["repo/left.txt", "repo/pyproject.toml"]')
     assert releasekit(*check).code == 0
-    (tmp_path / "all/repo/pyproject.toml").open("a").write("\n")
+    manifest = tmp_path / "all/repo/pyproject.toml"
+    manifest.write_text(manifest.read_text() + "\n")
     assert releasekit(*check).code == 1
 
 
