@@ -109,6 +109,16 @@ def test_changes_beside_the_released_folder_do_not_count(
     (tmp_path / "all/notes.txt").write_text("of somebody else")
     arguments = ("-C", tmp_path / "all/repo", "publish", "--yes", "--registry", pypi_option(pypi))
     assert releasekit(*arguments).code == 0
+    # What an earlier build left does not count where git does not track it.
+    check = ("-C", tmp_path / "all/repo", "check", "--registry", pypi_option(pypi))
+    (tmp_path / "all/repo/left.txt").write_text("")
+    assert releasekit(*check).code == 1
+    note = tmp_path / "all/.git/releasekit/left-by-builds.json"
+    note.write_text('["repo/left.txt", "repo/pyproject.toml"]')
+    assert releasekit(*check).code == 0
+    manifest = tmp_path / "all/repo/pyproject.toml"
+    manifest.write_text(manifest.read_text() + "\n")
+    assert releasekit(*check).code == 1
 
 
 def test_a_repository_without_a_commit_says_so(tmp_path: Path, releasekit: ReleaseKit) -> None:

@@ -109,7 +109,9 @@ async def _around(request: PublishRequest, place: Place) -> list[Problem]:
         aside |= {one for one in (request.state, request.receipts) if one is not None}
         committed = not changed or git.head(root) is not None
         allowed = request.allow_dirty
-        left = {root / one for one in left_by_builds(place.home)}
+        # As git names them: from the top of the repository, which may lie above the root.
+        tops = (root, *root.parents)
+        left = {top / one for one in left_by_builds(place.home) for top in tops}
         return [*preflight.tree(changed, root, aside, left, committed=committed, allowed=allowed)]
 
     def locks() -> list[Problem]:
