@@ -21,6 +21,7 @@ import pytest
 from releasekit import config, keeper, process
 from releasekit.errors import OutNotUsable
 from releasekit.lock import journal_directory
+from releasekit.publish.build import build_environment
 from releasekit.publish.control import RunControl
 from releasekit.publish.deliver import DeliverRequest, deliver
 from tests.building import write_tree
@@ -338,3 +339,14 @@ def test_versions_from_git_are_asked_before_the_pins_and_written_into_dependents
         metadata = wheel.read("a_user-1.2.3.dist-info/METADATA").decode()
     assert "Requires-Dist: told==2.5.0" in metadata
     assert (tmp_path / "out/told-2.5.0-py3-none-any.whl").exists()
+
+
+def test_a_password_in_an_address_reaches_no_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://me:s3cret@127.0.0.1:9/")
+    monkeypatch.setenv("npm_config_registry", "http://:s3cret@127.0.0.1:9/npm/")
+    seen = build_environment(tmp_path)
+    assert "s3cret" not in str(seen)
+    assert seen["https_proxy"] == "http://127.0.0.1:9/"
+    assert seen["npm_config_registry"] == "http://127.0.0.1:9/npm/"

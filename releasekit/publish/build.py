@@ -24,6 +24,7 @@ from releasekit.events import (
     Outcome,
     ReleaseEnded,
 )
+from releasekit.secrets import split_url
 from releasekit.workers import Slots, width_of_machine
 
 if TYPE_CHECKING:
@@ -216,7 +217,11 @@ class _Running:
 
 def build_environment(root: Path) -> dict[str, str]:
     """What builds see; the commit's time makes archives the same whenever they are built."""
-    environ = process.build_environment(os.environ)
+    environ = {
+        # A proxy's or a registry's address may hold a password.
+        name: split_url(value, source=f"`{name}`")[0] if "://" in value else value
+        for name, value in process.build_environment(os.environ).items()
+    }
     if "SOURCE_DATE_EPOCH" not in environ and (time := git.commit_time(root)):
         environ["SOURCE_DATE_EPOCH"] = time
     return environ
