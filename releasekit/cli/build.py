@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
+from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages, selection
 
 if TYPE_CHECKING:
     from releasekit.cli.shell import Shell
@@ -45,7 +45,6 @@ def build(
     from releasekit.cli.shell import Output
     from releasekit.cli.steering import build_and_show, exit_code_of
     from releasekit.publish.deliver import DeliverRequest
-    from releasekit.publish.selection import Selection
 
     shell: Shell = ctx.obj
     root = shell.root()
@@ -53,9 +52,7 @@ def build(
         root=root,
         config=config.load(root),
         out=(out or root / "dist").absolute(),
-        selection=Selection(
-            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
-        ),
+        selection=selection(package, group, exclude),
         lock_timeout=lock_timeout,
     )
     state = build_and_show(shell, request)

@@ -16,6 +16,7 @@ from releasekit.cli.options import (
     OnlyPackages,
     Registries,
     WithOptionalValues,
+    selection,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def check(
     from releasekit.cli.steering import until_signal
     from releasekit.publish import PublishRequest
     from releasekit.publish.check import check as look
-    from releasekit.publish.selection import Selection
 
     shell: Shell = ctx.obj
     shell.start_logging()
@@ -72,9 +72,7 @@ def check(
         root=root,
         config=config.load(root),
         registries=parse_registries(registry or []),
-        selection=Selection(
-            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
-        ),
+        selection=selection(package, group, exclude),
         allow_dirty=allow_dirty,
         tag=tag,
         access=access,

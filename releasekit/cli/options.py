@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import click
 import typer
 from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from releasekit.publish.selection import Selection
 
 
 class WithOptionalValues(TyperCommand):
@@ -88,3 +91,14 @@ ExcludedPackages = Annotated[
         help="Not this one: a name, an id or a glob; may be repeated.",
     ),
 ]
+
+
+def selection(
+    package: list[str] | None, group: list[str] | None, exclude: list[str] | None
+) -> Selection:
+    """What the three options above ask for together."""
+    from releasekit.publish.selection import Selection
+
+    return Selection(
+        packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
+    )

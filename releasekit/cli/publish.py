@@ -17,6 +17,7 @@ from releasekit.cli.options import (
     OnlyPackages,
     Registries,
     WithOptionalValues,
+    selection,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ def publish(
     from releasekit.cli.shell import Output
     from releasekit.cli.steering import exit_code_of, run_and_show
     from releasekit.publish import PublishRequest
-    from releasekit.publish.selection import Selection
 
     shell: Shell = ctx.obj
     root = shell.root()
@@ -105,9 +105,7 @@ def publish(
         root=root,
         config=config.load(root),
         registries=parse_registries(registry or []),
-        selection=Selection(
-            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
-        ),
+        selection=selection(package, group, exclude),
         concurrency=concurrency,
         lock_timeout=lock_timeout,
         fresh=fresh,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages
+from releasekit.cli.options import ExcludedPackages, Groups, OnlyPackages, selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +53,6 @@ def rehearse(
     reached, and nothing is left behind. Every package is rehearsed, also those that a registry
     holds already: what is asked for with all that it needs, without what needs an excluded one.
     """
-    from releasekit.publish.selection import Selection
     from releasekit.rehearse import Misbehaviour
 
     shell: Shell = ctx.obj
@@ -62,9 +61,7 @@ def rehearse(
         shell,
         found,
         config,
-        Selection(
-            packages=tuple(package or ()), groups=tuple(group or ()), exclude=tuple(exclude or ())
-        ),
+        selection(package, group, exclude),
         keep=keep,
         lock_timeout=lock_timeout,
         misbehaviour=Misbehaviour(),
